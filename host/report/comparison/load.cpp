@@ -284,9 +284,11 @@ constexpr const char* kExpectedFolders = "the folder of a comparison, or run fol
 constexpr const char* kFoldersHint =
     "`mneme train --run DIR` makes a run, `mneme compare --run DIR` a comparison";
 
-// The folders themselves, or, of a folder that is no run, the runs directly in it, by name. Error
-// (kUsage) for a path that holds neither, such as one that is mistyped.
-std::vector<fs::path> run_folders(const std::vector<fs::path>& paths) {
+// The folders themselves, or, of a folder that is no run, the runs directly in it, by name; hidden
+// ones and copies ("x~") are left out with a note. Error (kUsage) for a path that holds neither,
+// such as one that is mistyped.
+std::vector<fs::path> run_folders(const std::vector<fs::path>& paths,
+                                  std::vector<std::string>& notes) {
   std::vector<fs::path> out;
   for (const fs::path& path : paths) {
     std::vector<fs::path> inside;
@@ -296,7 +298,14 @@ std::vector<fs::path> run_folders(const std::vector<fs::path>& paths) {
       continue;
     }
     for (const auto& entry : fs::directory_iterator(path, ignored)) {
-      if (fs::exists(entry.path() / "experiment.toml", ignored)) inside.push_back(entry.path());
+      if (!fs::exists(entry.path() / "experiment.toml", ignored)) continue;
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with('.') || name.ends_with('~')) {
+        notes.push_back(str(entry.path().string(),
+                            " was left out: it is hidden, or a copy; name it itself to read it"));
+      } else {
+        inside.push_back(entry.path());
+      }
     }
     if (inside.empty()) {
       throw_usage({.where = path.string(),
@@ -318,7 +327,7 @@ Comparison load_runs(const std::vector<fs::path>& paths) {
   std::vector<std::string> keys;
   std::vector<std::string> names;
   std::vector<std::string> problems;
-  for (const fs::path& folder : run_folders(paths)) {
+  for (const fs::path& folder : run_folders(paths, out.notes)) {
     ReadRun one;
     std::string key;
     Arm of_run;

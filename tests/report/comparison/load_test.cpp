@@ -172,6 +172,20 @@ TEST_F(Load, LeavesOutRunsThatCannotBeReadAndNamesThem) {
   EXPECT_THAT(notes_of(read), HasSubstr(folders[1].string() + " was left out"));
 }
 
+TEST_F(Load, LeavesOutHiddenRunsAndCopiesInAFolder) {
+  const fs::path inside = folder("inside");
+  test::write_run(inside / "a", small_, small_.arms[0], 1);
+  for (const char* const copy : {".a", "a~"})
+    fs::copy(inside / "a", inside / copy, fs::copy_options::recursive);
+  const Comparison read = load({inside});
+  ASSERT_EQ(read.arms.size(), 1u);
+  EXPECT_EQ(read.arms[0].runs[0].path, inside / "a");
+  for (const char* const copy : {".a", "a~"}) {
+    EXPECT_THAT(notes_of(read), HasSubstr(str((inside / copy).string(), " was left out: it is")));
+  }
+  EXPECT_EQ(load({inside / ".a"}).arms[0].runs[0].path, inside / ".a");
+}
+
 TEST_F(Load, RefusesAPathThatHoldsNoRun) {
   std::vector<fs::path> folders = runs(small_);
   const auto refused = [&](const fs::path& path, const std::string& got) {
