@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
@@ -26,6 +27,20 @@ _DTYPES = {
     "BOOL": "?",
 }
 _HEADER_LENGTH_BYTES = 8
+# What a file that is no text begins with, and the program, suffix and commands of what packed it, as in
+# host/base/file/file_kind.cpp; without the last command the first takes a file of any name.
+_PACKERS = (
+    (b"\x1f\x8b", "gzip", ".gz", "gunzip -k", "gzip -dc"),
+    (b"\xfd7zXZ\0", "xz", ".xz", "xz -dk", "xz -dc"),
+    (b"\x28\xb5\x2f\xfd", "zstd", ".zst", "zstd -d", "zstd -dc"),
+    (b"BZh", "bzip2", ".bz2", "bunzip2 -k", "bzip2 -dc"),
+    (b"PK\x03\x04", "zip", ".zip", "unzip", ""),
+)
+_POINTERS = (
+    (b"version https://git-lfs.github.com/spec/", "Git LFS", "git lfs pull --include {}; or download the file itself"),
+    (b"/annex/objects/", "git-annex", "git annex get {}"),
+)
+_MOST_POINTER_BYTES = 1024
 
 
 def no_folder(path: Path) -> str:
@@ -42,6 +57,31 @@ def read_text(path: Path) -> str:
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise FormatError(f"{path}: cannot be read: {error}") from None
+
+
+def check_is_text(path: Path, expected: str) -> None:
+    """Errors: FormatError for a packed file and for a pointer to one that was not fetched; it says what to do."""
+    try:
+        with path.open("rb") as file:
+            begin = file.read(_MOST_POINTER_BYTES)
+    except OSError:
+        return  # whoever reads the file says so
+    for magic, name, hint in _POINTERS:
+        if begin.startswith(magic) and len(begin) < _MOST_POINTER_BYTES:
+            raise FormatError(
+                f"{path}: the file is a pointer of {name}: its contents were not fetched: expected {expected}, got a text of "
+                f"{len(begin)} bytes that names them; fetch them in the repository: {hint.format(shlex.quote(path.name))}"
+            )
+    for magic, name, suffix, command, to_pipe in _PACKERS:
+        if begin.startswith(magic):
+            hint = f"{command} {shlex.quote(str(path))}"
+            if path.stem.endswith(".tar") or path.suffix in (".tgz", ".txz"):
+                hint = f"tar -xf {shlex.quote(str(path))}"
+            elif to_pipe and path.suffix != suffix:
+                hint = f"{to_pipe} {shlex.quote(str(path))} > {shlex.quote(f'{path}.unpacked')}"
+            raise FormatError(
+                f"{path}: the file is packed: expected {expected}, got data packed by {name}; unpack it: {hint}"
+            )
 
 
 def read_json(path: Path, kind: str, version: int, version_key: str = "version") -> dict[str, Any]:

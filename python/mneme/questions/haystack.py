@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from bisect import bisect_right
 from collections.abc import Sequence, Set
 from functools import cached_property
@@ -10,7 +11,7 @@ from itertools import accumulate, chain, cycle
 from pathlib import Path
 
 from ..errors import FormatError, MnemeError
-from ..files import PathLike
+from ..files import PathLike, check_is_text
 from .draws import Draws
 from .length import Unit
 from .task import Fact
@@ -69,14 +70,15 @@ class Noise:
 
 
 class Books:
-    """The sentences of a text file, or of a folder's .txt files in the order of their names.
+    """The sentences of a text file, or of a folder's .txt files in the order of their names; hidden ones are left out.
 
-    Errors: FormatError for a path that is neither, a folder without such files, a file that is no UTF-8, and no sentences.
+    Those left out are named on stderr. Errors: FormatError for a path that is neither, a folder without such files, a file
+    that is packed, a pointer or no UTF-8, and no sentences.
     """
 
     def __init__(self, path: PathLike, unit: Unit) -> None:
         self._path, self._unit = Path(path), unit
-        paths = [self._path] if self._path.is_file() else sorted(self._path.glob("*.txt"))
+        paths = [self._path] if self._path.is_file() else _listed(self._path)
         if not paths:
             raise FormatError(
                 f"{path}: the folder has no .txt file"
@@ -115,7 +117,19 @@ class Books:
         return taken
 
 
+def _listed(folder: Path) -> list[Path]:
+    paths = sorted(folder.glob("*.txt"))
+    hidden = [path.name for path in paths if path.name.startswith(".")]
+    if hidden:
+        print(
+            f"mneme: warning: {folder}: hidden files are left out: {', '.join(hidden)}; name a file itself to read it",
+            file=sys.stderr,
+        )
+    return [path for path in paths if not path.name.startswith(".")]
+
+
 def _text(path: Path) -> str:
+    check_is_text(path, "a text in UTF-8")
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ..errors import FormatError, MissingPackageError
-from ..files import PathLike, read_text
+from ..files import PathLike, check_is_text, read_text
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ def unit_of(tokenizer: Optional[PathLike]) -> Unit:
         path = found
     if not path.is_file():
         raise FormatError(f"{path}: there is no such file; name a tokenizer.json, or a folder or run that has one")
+    check_is_text(path, "a tokenizer.json, or a run's vocabulary.json")
     text = read_text(path)
     try:
         value = json.loads(text)
