@@ -6,11 +6,28 @@
 
 namespace mneme::eval {
 
+double QuestionCounts::effective() const {
+  const auto all = static_cast<double>(questions);
+  if (units.empty()) return all;
+  const double p = accuracy();
+  double squares = 0.0, alone = all, right_alone = static_cast<double>(right);
+  for (const auto& [name, unit] : units) {
+    const auto [own, own_right] = std::pair<double, double>(unit);
+    squares += (own_right - p * own) * (own_right - p * own);
+    alone -= own;
+    right_alone -= own_right;
+  }
+  const double count = static_cast<double>(units.size()) + alone;
+  if (right == 0 || right == questions || count < 2.0) return count;
+  squares += right_alone * (1 - p) * (1 - p) + (alone - right_alone) * p * p;
+  return std::min(all, p * (1 - p) * all * all / squares);
+}
+
 std::pair<double, double> QuestionCounts::interval() const {
   if (questions == 0) return {0.0, 1.0};
   constexpr double kQuantile = 1.959963984540054;  // of the normal distribution at 0.975
   const double p = accuracy();
-  const double z2 = kQuantile * kQuantile / static_cast<double>(questions);
+  const double z2 = kQuantile * kQuantile / effective();
   const double middle = (p + z2 / 2) / (1 + z2);
   const double half = std::sqrt(z2 * (p * (1 - p) + z2 / 4)) / (1 + z2);
   return {std::max(0.0, middle - half), std::min(1.0, middle + half)};
@@ -72,6 +89,7 @@ bool QuestionJudge::decide(const data::QuestionSequence& sequence, const Read& r
   add(question, [&](QuestionCounts& counts) {
     counts.right += is_right ? 1 : 0;
     counts.normalised += is_normalised ? 1 : 0;
+    if (!question.unit.empty()) counts.units[question.unit].second += is_right ? 1 : 0;
   });
   return is_right;
 }
@@ -98,6 +116,7 @@ void QuestionJudge::judge(data::TokenSegment& segment, scores::SegmentLosses& lo
         const data::OwnQuestion& question = data_->questions[data::at(sequence.question)];
         add(question, [&](QuestionCounts& counts) {
           ++counts.questions;
+          if (!question.unit.empty()) ++counts.units[question.unit].first;
           if (question.has_choices())
             counts.guessed += 1.0 / static_cast<double>(question.choices.size());
         });

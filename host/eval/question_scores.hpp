@@ -25,13 +25,19 @@ struct QuestionCounts {
   std::int64_t normalised = 0;
   // That a guess answers right on average: 1 / its choices of each question, of a free answer 0.
   double guessed = 0.0;
+  // Of questions that name their unit, by unit: questions and right ones.
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>> units = {};
 
   // Of the questions, in 0 .. 1; 0 without any.
   [[nodiscard]] double accuracy() const { return share(right); }
   [[nodiscard]] double normalised_accuracy() const { return share(normalised); }
   [[nodiscard]] double chance() const { return share(guessed); }
-  // The 95 % interval of accuracy() [Wilson 1927].
+  // The 95 % interval of accuracy() [Wilson 1927], of effective() questions.
   [[nodiscard]] std::pair<double, double> interval() const;
+  // The number of independent questions whose accuracy is as uncertain: accuracy() (1 - accuracy())
+  // over its variance between units, at most `questions`; the number of units where all questions
+  // are right, or none.
+  [[nodiscard]] double effective() const;
 
  private:
   template <typename Number>

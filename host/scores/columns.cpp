@@ -218,4 +218,19 @@ std::vector<Sample> make_samples(const Columns& columns, SampleUnit unit, const 
   return samples;
 }
 
+std::vector<Sample> by_unit(const std::vector<Sample>& samples) {
+  std::vector<Sample> out;
+  std::map<std::string, std::size_t> places;
+  for (const Sample& sample : samples) {
+    const std::size_t place = places.try_emplace(sample.unit, out.size()).first->second;
+    if (sample.unit.empty() || place == out.size()) {
+      out.push_back(sample);
+    } else {
+      out[place].sha256 += sample.sha256;
+      out[place].sums.add(sample.sums);
+    }
+  }
+  return out;
+}
+
 }  // namespace mneme::scores

@@ -88,7 +88,7 @@ enum class SampleUnit {
 // lanes say more (docs/statistics.md, "Blocks of a stream").
 inline constexpr std::size_t kFewestDocuments = 10;
 
-// Targets that belong together: the unit that statistics resample.
+// Targets that belong together: what statistics resample, alone or with others of its `unit`.
 struct Sample {
   std::string id;              // "valid/12"; of a lane "valid/lane3"; of an episode of a lane
                                // "valid/lane3/12". The same in every evaluation of the split
@@ -103,6 +103,8 @@ struct Sample {
   // The groups to which the sequence belongs, by name, such as "depth" -> "0.2-0.3": what a task
   // knows of it (data::AnswerSequence::slices). All samples have the same names; empty = no groups.
   std::map<std::string, std::string> groups = {};
+  // Of questions: samples of an equal one are one unit of statistics; "" = a unit of its own.
+  std::string unit = {};
 
   friend bool operator==(const Sample&, const Sample&) = default;
 };
@@ -114,5 +116,8 @@ struct Sample {
 // The samples of sorted columns. `split` and `seed` go into them.
 [[nodiscard]] std::vector<Sample> make_samples(const Columns& columns, SampleUnit unit,
                                                const std::string& split, std::uint64_t seed);
+
+// Samples of an equal unit as one, in the place of the first; slices and groups are the first's.
+[[nodiscard]] std::vector<Sample> by_unit(const std::vector<Sample>& samples);
 
 }  // namespace mneme::scores

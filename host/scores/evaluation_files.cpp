@@ -239,6 +239,7 @@ void write_samples(const fs::path& path, const std::vector<Sample>& samples) {
     line["slices"] = Json::object();
     for (const auto& [name, sums] : sample.slices) line["slices"][name] = to_json(sums);
     if (!sample.groups.empty()) line["groups"] = sample.groups;
+    if (!sample.unit.empty()) line["unit"] = sample.unit;
     text += json_text(line) + '\n';
   }
   write_file_atomic(path, text);
@@ -286,8 +287,9 @@ fs::path write_evaluation(const fs::path& run_folder, const EvaluationToStore& e
   write_columns(folder.path() / kColumnsFile, columns);
   std::vector<Sample> samples = make_samples(columns, evaluation.unit, evaluation.name.split,
                                              evaluation.info.at("seed").get<std::uint64_t>());
-  if (evaluation.groups) {
-    for (Sample& sample : samples) sample.groups = evaluation.groups(sample.document);
+  for (Sample& sample : samples) {
+    if (evaluation.groups) sample.groups = evaluation.groups(sample.document);
+    if (evaluation.units) sample.unit = evaluation.units(sample.document);
   }
   write_samples(folder.path() / kSamplesFile, samples);
   write_file_atomic(folder.path() / kInfoFile,

@@ -58,8 +58,9 @@ struct EvaluationToStore {
   Json info;
   // Of every id in the training data; empty = unknown. Written when the run has none yet.
   std::vector<std::int64_t> vocabulary_counts = {};
-  // Sample::groups by Sample::document; none = samples have no groups.
+  // Sample::groups and Sample::unit by Sample::document; none = samples have none.
   std::function<std::map<std::string, std::string>(std::int64_t document)> groups = {};
+  std::function<std::string(std::int64_t document)> units = {};
 };
 
 // Writes RUN/evaluations/<name>, in place of an evaluation of that name, and returns its folder.

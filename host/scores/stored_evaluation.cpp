@@ -119,6 +119,7 @@ Sample read_sample(const Json& line) {
     sample.slices[name] = read_sums(sums);
   }
   if (line.contains("groups")) line.at("groups").get_to(sample.groups);
+  if (line.contains("unit")) line.at("unit").get_to(sample.unit);
   return sample;
 }
 
@@ -234,9 +235,10 @@ void StoredEvaluation::check_sums(const Columns& columns) const {
                  text_of(total));
   }
   std::vector<Sample> made = make_samples(columns, unit_, split(), seed());
-  // The columns do not hold the groups.
+  // The columns do not hold the groups and units.
   for (std::size_t i = 0; i < std::min(made.size(), samples_.size()); ++i) {
     made[i].groups = samples_[i].groups;
+    made[i].unit = samples_[i].unit;
   }
   if (made == samples_) return;
   const auto [ours, theirs] = std::ranges::mismatch(made, samples_);

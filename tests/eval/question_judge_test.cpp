@@ -128,6 +128,38 @@ TEST(QuestionScores, HaveWilsonsInterval) {
   EXPECT_EQ(interval(0, 0), std::pair(0.0, 1.0));
 }
 
+TEST(QuestionScores, OfOneUnitAreFewer) {
+  // Ten questions in two lengths each: alike in both, right in one of them alone, all right.
+  QuestionCounts alike{.questions = 20, .right = 16};
+  QuestionCounts split{.questions = 20, .right = 10};
+  QuestionCounts sure{.questions = 20, .right = 20};
+  for (int i = 0; i < 10; ++i) {
+    alike.units[str(i)] = {2, i < 8 ? 2 : 0};
+    split.units[str(i)] = {2, 1};
+    sure.units[str(i)] = {2, 2};
+  }
+  EXPECT_NEAR(alike.effective(), 10.0, 1e-9);
+  EXPECT_EQ(split.effective(), 20.0);
+  EXPECT_EQ(sure.effective(), 10.0);
+  EXPECT_NEAR(alike.interval().first, 0.4901625, 1e-6);  // of 8 of 10
+  // Questions without a unit are units of their own.
+  QuestionCounts mixed{.questions = 4, .right = 2, .units = {{"a", {2, 2}}}};
+  EXPECT_NEAR(mixed.effective(), 0.25 * 16 / 1.5, 1e-12);
+}
+
+TEST(QuestionJudge, CountsTheQuestionsOfAUnit) {
+  auto all = questions()->questions;
+  all[0].unit = all[1].unit = "u";
+  const auto data = data::encode_questions(all, "q", data::Vocabulary::bytes());
+  EXPECT_NE(data->sha256, questions()->sha256);
+  QuestionJudge judged(data);
+  static_cast<void>(judge(judged, *data, {0, 0, 2, {0.5, 0.5}, {1, 1}}));
+  static_cast<void>(judge(judged, *data, {1, 0, 1, {0.1}, {0}}));
+  static_cast<void>(judge(judged, *data, {4, 0, 1, {0.1}, {1}}));
+  EXPECT_THAT(judged.scores().all.units, ElementsAre(testing::Pair("u", std::pair(2, 1))));
+  EXPECT_EQ(judged.scores().all.questions, 3);
+}
+
 TEST(QuestionScores, AreWrittenWithTheirGroups) {
   QuestionScores scores{.all = {.questions = 4, .right = 3, .normalised = 2, .guessed = 1.0},
                         .bytes = 9};

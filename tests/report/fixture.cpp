@@ -236,6 +236,11 @@ void store(const fs::path& folder, const Fixture& fixture, const FixtureArm& arm
     evaluation.groups = [](std::int64_t question) {
       return std::map<std::string, std::string>{{"depth", question % 2 == 0 ? "deep" : "flat"}};
     };
+    if (fixture.unit_questions > 0) {
+      evaluation.units = [count = fixture.unit_questions](std::int64_t question) {
+        return str("unit ", question / count);
+      };
+    }
   }
   scores::write_evaluation(folder, evaluation, columns);
   if (!fixture.has_samples) return;

@@ -40,10 +40,11 @@ struct Fixture {
   std::int64_t targets = 48;  // of a document; of a lane 16 times as many
   // Of needles: evaluations of the same weights, beside that of length 20.
   std::vector<std::int64_t> other_lengths = {};
-  std::int64_t split_targets = 0;  // of the whole split; 0 = not known
-  std::string unit = {};           // of a token: "byte"; "" = not known
-  bool has_checks = true;          // of the memories
-  bool has_samples = true;         // generated texts or predictions of answers, and diagnostics
+  std::int64_t split_targets = 0;   // of the whole split; 0 = not known
+  std::string unit = {};            // of a token: "byte"; "" = not known
+  std::int64_t unit_questions = 0;  // questions of a unit that they name; 0 = they name none
+  bool has_checks = true;           // of the memories
+  bool has_samples = true;          // generated texts or predictions of answers, and diagnostics
 };
 
 // Writes comparison.json and the run folders, with stored evaluations of one split.

@@ -126,6 +126,7 @@ TEST_F(StoredEvaluations, KeepQuestions) {
   add_segment(columns, 0, {{0, 3, {1, 2}, {2.0, 0.5}}, {1, 3, {4}, {2.0}}});
   scores::EvaluationToStore evaluation = some_evaluation(columns);
   evaluation.unit = scores::SampleUnit::kQuestion;
+  evaluation.units = [](std::int64_t question) { return question == 0 ? "a" : ""; };
   const auto read =
       StoredEvaluation::open(scores::write_evaluation(run_.path(), evaluation, columns));
   EXPECT_EQ(read.unit(), "question");
@@ -135,6 +136,8 @@ TEST_F(StoredEvaluations, KeepQuestions) {
             (scores::Sums{.targets = 2, .nll = 2.5, .correct = 1, .questions = 1}));
   EXPECT_EQ(read.samples()[0].sums.accuracy(), 1.0);
   EXPECT_EQ(read.samples()[1].sums.accuracy(), 0.0);
+  EXPECT_EQ(read.samples()[0].unit, "a");
+  EXPECT_EQ(read.samples()[1].unit, "");
 }
 
 TEST_F(StoredEvaluations, KeepTheGroupsOfSamples) {

@@ -72,9 +72,9 @@ std::shared_ptr<const QuestionData> encode_questions(std::vector<OwnQuestion> qu
   Sha256 sha;
   for (OwnQuestion& question : questions) {
     encode_question(question, vocabulary, *data);
-    sha.update(json_text(Json::array(
-                   {question.prompt, question.choices, question.right, question.groups})) +
-               '\n');
+    Json read = {question.prompt, question.choices, question.right, question.groups};
+    if (!question.unit.empty()) read.push_back(question.unit);
+    sha.update(json_text(read) + '\n');
     data->questions.push_back(std::move(question));
   }
   data->sha256 = sha.hex();

@@ -33,7 +33,7 @@ struct QuestionData {
   // In the order of the questions; of each the wrong choices first and the right answer last.
   std::vector<QuestionSequence> sequences;
   std::int64_t unknown = 0;  // of the prompts, as EncodeCounts::unknown
-  std::string sha256;        // of what was read: prompts, choices, answers and groups
+  std::string sha256;        // of what was read: prompts, choices, answers, groups and units
 };
 
 // Prompt and answer are encoded together: the answer's tokens are those behind as many as the prompt

@@ -24,7 +24,8 @@ std::string question_text(const Json& value, const std::string& where, const std
 }
 
 void check_keys(const Json& record, const std::string& where) {
-  constexpr std::array<std::string_view, 5> kKeys = {"prompt", "answer", "choices", "id", "groups"};
+  constexpr std::array<std::string_view, 6> kKeys = {"prompt", "answer", "choices",
+                                                     "id",     "groups", "unit"};
   for (const auto& item : record.items()) {
     if (std::ranges::find(kKeys, item.key()) != kKeys.end()) continue;
     refuse_record(where, "the question has an unknown key",
@@ -81,6 +82,9 @@ OwnQuestion read_question(const Json& record, const std::string& where) {
   }
   if (record.contains("id")) {
     static_cast<void>(question_text(record.at("id"), where, "the id of the question"));
+  }
+  if (record.contains("unit")) {
+    out.unit = question_text(record.at("unit"), where, "the unit of the question");
   }
   if (record.contains("groups")) out.groups = read_groups(record.at("groups"), where);
   return out;

@@ -19,6 +19,9 @@ struct OwnQuestion {
   std::size_t right = 0;             // the index of the right choice
   // Name -> group, such as "depth" -> "0.2-0.3"; the names are those of all questions of the file.
   std::map<std::string, std::string> groups = {};
+  // Questions of an equal unit depend on each other, such as one asked in several lengths:
+  // statistics take them as one. "" = a unit of its own.
+  std::string unit = {};
 
   [[nodiscard]] bool has_choices() const { return choices.size() > 1; }
 };

@@ -79,7 +79,7 @@ struct EvaluationSummary {
   std::int64_t step = 0;
   Json record = {};  // evaluation.json
   scores::Sums total = {};
-  std::vector<Sample> samples = {};
+  std::vector<Sample> samples = {};  // those of an equal Sample::unit as one
   std::map<std::string, scores::Sums> slices =
       {};  // "none", "inside", "outside"; empty = not known
   // The same targets in three groupings, by rising `from`: place of the predicting token in its

@@ -1,6 +1,7 @@
 #include "host/report/comparison/summarize.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <tuple>
@@ -151,7 +152,7 @@ EvaluationSummary summarize(const scores::StoredEvaluation& stored) {
                         .unit = stored.unit(),
                         .step = stored.step(),
                         .record = stored.info(),
-                        .samples = stored.samples()};
+                        .samples = scores::by_unit(stored.samples())};
   const bool has_few_documents =
       stored.unit() == "document" && stored.samples().size() < scores::kFewestDocuments;
   const bool has_lanes = has_few_documents || stored.sample_unit() == scores::SampleUnit::kLane;

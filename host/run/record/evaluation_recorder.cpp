@@ -165,6 +165,9 @@ fs::path EvaluationRecorder::write(const fs::path& run_folder, std::int64_t step
     evaluation.groups = [data](std::int64_t question) {
       return data->questions[data::at(question)].groups;
     };
+    evaluation.units = [data](std::int64_t question) {
+      return data->questions[data::at(question)].unit;
+    };
   }
   if (!scores::has_vocabulary_counts(run_folder)) {
     evaluation.vocabulary_counts = vocabulary_counts();

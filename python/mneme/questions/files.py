@@ -42,7 +42,7 @@ def write_files(maker: Maker, out: PathLike, counts: Mapping[str, int]) -> dict[
         for split, path in paths.items():
             begun[path] = path.with_name(f".{path.name}.{os.getpid()}")
             with begun[path].open("x", encoding="utf-8", newline="\n") as file:
-                _write_lines(maker, split, counts[split], file)
+                _write_lines(maker, split, counts, file)
         for path, temporary in begun.items():
             temporary.rename(path)
     except OSError as error:
@@ -53,6 +53,6 @@ def write_files(maker: Maker, out: PathLike, counts: Mapping[str, int]) -> dict[
     return paths
 
 
-def _write_lines(maker: Maker, split: str, count: int, file: TextIO) -> None:
-    for line in maker.lines(split, count):
+def _write_lines(maker: Maker, split: str, counts: Mapping[str, int], file: TextIO) -> None:
+    for line in maker.lines(split, counts[split], counts):
         file.write(json.dumps(line, ensure_ascii=False) + "\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
 from ..errors import MnemeError
@@ -50,24 +50,30 @@ class Maker:
         self._noise = Noise(self.unit)
         self._books: Union[Books, Noise] = self._noise if books is None else Books(books, self.unit)
 
-    def lines(self, split: str, count: int) -> Iterator[dict[str, Any]]:
+    def lines(self, split: str, count: int, counts: Optional[Mapping[str, int]] = None) -> Iterator[dict[str, Any]]:
         """Questions 0 .. count - 1 of each task in each length: question by question, then by length, then by task.
 
-        A line has `id`, `prompt`, `answer`, `choices` where they were asked for, and `groups`. Errors: MnemeError for a length
-        that is too small, and for books that are shorter than the haystack.
+        A line has `id`, `prompt`, `answer`, `choices` where they were asked for, `groups`, and `unit`, which question i has in
+        all lengths. Errors: MnemeError for a length that is too small, which says what suffices for all splits of `counts`,
+        and for books that are shorter than the haystack.
         """
         for i in range(count):
             for length in self.lengths:
                 for task in self.tasks:
-                    yield self._line(split, task, i, length, count)
+                    yield self._line(split, task, i, length, {**(counts or {}), split: count})
 
-    def _line(self, split: str, task: Task, i: int, length: int, count: int) -> dict[str, Any]:
+    def _line(self, split: str, task: Task, i: int, length: int, counts: Mapping[str, int]) -> dict[str, Any]:
         draws = self._draws(split, task, i)
         question = self._question(task, draws)
         if length and self._least(question) > length:
-            least = max(self._least(self._question(task, self._draws(split, task, j))) for j in range(count))
+            least, name, largest = max(
+                (self._least(self._question(one, self._draws(of, one, j))), one.name, of)
+                for of, count in counts.items()
+                for one in self.tasks
+                for j in range(count)
+            )
             raise MnemeError(
-                f"{task.name}: with no haystack the questions of {split} have up to {least} {self.unit.name}, more than the "
+                f"{name}: with no haystack the questions of {largest} have up to {least} {self.unit.name}, more than the "
                 f"length {length}; give at least {least}, or 0 for no haystack"
             )
         stream = draws.stream("depths")
@@ -89,7 +95,8 @@ class Maker:
             "depth": _tenth(min(needed)) if needed else "all",
             "facts": str(len(needed)) if needed else "all",
         }
-        return {"id": f"{split}/{task.name}/{length}/{i}", "prompt": prompt, **answer, "groups": groups}
+        unit = f"{split}/{task.name}/{i}"  # the same question in another length is no other unit of statistics
+        return {"id": f"{split}/{task.name}/{length}/{i}", "prompt": prompt, **answer, "groups": groups, "unit": unit}
 
     def _draws(self, split: str, task: Task, i: int) -> Draws:
         return Draws(f"mneme questions/{self._seed}/{split}/{task.name}/{i}")

@@ -30,6 +30,8 @@ def test_a_file_is_written_for_each_split(tmp_path: Path) -> None:
     train, test = (lines_of(path) for path in paths.values())
     assert (len(train), len(test)) == (3 * 10 * 2, 2 * 10 * 2)
     assert [line["id"] for line in test[9:11]] == ["test/phonebook/0/0", "test/world_where_1/400/0"]
+    assert [line["unit"] for line in test[9:20:10]] == ["test/phonebook/0", "test/phonebook/0"]
+    assert len({line["unit"] for line in test}) == 2 * 10
     assert not {line["prompt"] for line in train} & {line["prompt"] for line in test}
 
 
@@ -120,6 +122,8 @@ def test_a_tokenizer_that_is_none_is_refused(tmp_path: Path) -> None:
     refuse("the vocabulary holds merges.txt, vocab.json: lengths are counted by a tokenizer.json")
     (tmp_path / "vocabulary.json").write_text("[")
     refuse("vocabulary.json: no JSON")
+    (tmp_path / "vocabulary.json").write_text("version https://git-lfs.github.com/spec/v1\n")
+    refuse("the file is a pointer of Git LFS: .* expected a tokenizer.json, or a run's vocabulary.json, got a text of 43 bytes")
     with pytest.raises(mneme.FormatError, match="there is no such file; name a tokenizer.json"):
         questions.Maker(["phonebook"], tokenizer=tmp_path / "none.json")
     pytest.importorskip("tokenizers")
@@ -148,6 +152,11 @@ def test_a_tokenizer_that_is_none_is_refused(tmp_path: Path) -> None:
             {"tasks": "needle_multikey_2", "length": 400_000},
             "needle_multikey_2: 400000 words need more names than can be made up",
         ),
+        (
+            {"tasks": ["needle_single_1", "common_words"], "length": 20, "train": 2},
+            "^common_words: with no haystack the questions of (train|test) have up to 80 words, more than the length 20; "
+            "give at least 80",
+        ),
         ({"choices": True}, "choices: needle_single_1 has free answers alone; the tasks of the family world have choices"),
         ({"books": "."}, "books: needle_single_1 hides nothing in books; leave them out"),
         ({"test": 0}, "^expected a number of questions for train, valid or test, got none"),
@@ -174,6 +183,39 @@ def test_books_that_cannot_be_a_haystack_are_refused(tmp_path: Path) -> None:
     refuse("empty.txt", "no sentence was found: expected text with points")
     (tmp_path / "latin1.txt").write_bytes("Ein Käse. Zwei.".encode("latin-1"))
     refuse("latin1.txt", "latin1.txt: cannot be read as a text in UTF-8")
+    expected = "expected a text in UTF-8, got"
+    for name, begin, packer, hint in (
+        ("a.gz", b"\x1f\x8b\x08", "gzip", "gunzip -k .*a.gz$"),
+        ("b.txt", b"\xfd7zXZ\0", "xz", "xz -dc .*b.txt > .*b.txt.unpacked$"),
+        ("c.zst", b"\x28\xb5\x2f\xfd", "zstd", "zstd -d .*c.zst$"),
+        ("d.tar.bz2", b"BZh91AY", "bzip2", "tar -xf .*d.tar.bz2$"),
+        ("e e.txt", b"PK\x03\x04", "zip", "unzip '.*e e.txt'$"),
+    ):
+        (tmp_path / name).write_bytes(begin)
+        refuse(name, f"{name}: the file is packed: {expected} data packed by {packer}; unpack it: {hint}")
+    for begin, name, hint in (
+        ("version https://git-lfs.github.com/spec/v1\noid", "Git LFS", "git lfs pull --include f.txt; or download"),
+        ("/annex/objects/x", "git-annex", "git annex get f.txt"),
+    ):
+        (tmp_path / "f.txt").write_text(begin)
+        refuse(
+            "f.txt",
+            f"f.txt: the file is a pointer of {name}: its contents were not fetched: {expected} a text of {len(begin)} bytes "
+            f"that names them; fetch them in the repository: {hint}",
+        )
+
+
+def test_hidden_books_are_left_out_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in (".old.txt", "._a.txt", ".#a.txt"):
+        (tmp_path / name).write_bytes(b"\xff Old. ")
+    with pytest.raises(mneme.FormatError, match="the folder has no .txt file"):
+        questions.Maker(["needle_single_2"], books=tmp_path)
+    (tmp_path / "a.txt").write_text("It was late. " * 99)
+    capsys.readouterr()
+    questions.write(tmp_path / "out", "needle_single_2", test=1, length=200, books=tmp_path)
+    assert capsys.readouterr().err == (
+        f"mneme: warning: {tmp_path}: hidden files are left out: .#a.txt, ._a.txt, .old.txt; name a file itself to read it\n"
+    )
 
 
 def test_files_that_are_there_stay(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ TEST(Questions, AreReadAsTheyStand) {
   const TestFolder folder;
   const auto read = read_questions(folder.write(
       "mine.jsonl",
-      R"({"prompt": "1 + 1 = ", "answer": " 2\n", "id": "a", "groups": {"task": "sum", "length": "8"}})"
+      R"({"prompt": "1 + 1 = ", "answer": " 2\n", "id": "a", "unit": "b", "groups": {"task": "sum", "length": "8"}})"
       "\n\n"
       R"({"groups": {"length": "9", "task": "sum"}, "choices": ["x", "\u00e9", " x"], "prompt": "?", "answer": 2})"
       "\r\n"));
@@ -28,6 +28,8 @@ TEST(Questions, AreReadAsTheyStand) {
   EXPECT_EQ(read[0].prompt, "1 + 1 = ");
   EXPECT_THAT(read[0].choices, ElementsAre(" 2\n"));
   EXPECT_EQ(read[0].right, 0u);
+  EXPECT_EQ(read[0].unit, "b");
+  EXPECT_EQ(read[1].unit, "");
   EXPECT_FALSE(read[0].has_choices());
   EXPECT_THAT(read[0].groups, ElementsAre(Pair("length", "8"), Pair("task", "sum")));
   EXPECT_EQ(read[1].where, (folder.path() / "mine.jsonl").string() + ":3");
@@ -72,6 +74,7 @@ TEST(Questions, AreRefusedByLine) {
   expect_refused(R"({"prompt": "p", "answer": ""})", {"answer", "not empty", "got \"\""});
   expect_refused(R"({"prompt": "p", "answer": 1})", {"without choices", "a text", "got 1"});
   expect_refused(R"({"prompt": "p", "answer": "a", "id": 7})", {"id", "a text", "got 7"});
+  expect_refused(R"({"prompt": "p", "answer": "a", "unit": 7})", {"unit", "a text", "got 7"});
 }
 
 TEST(Questions, AreRefusedForTheirChoices) {

@@ -340,6 +340,23 @@ TEST_F(Differences, OfQuestionsAreSharesOfThem) {
   EXPECT_LT(first.accuracy(), 1.0);
 }
 
+// The mean stays, and is that of fewer independent units.
+TEST_F(Differences, QuestionsOfAUnitCountOnce) {
+  small_.data = Data::kQuestion;
+  small_.seeds = {1};
+  const Report alone = of(small_);
+  small_.unit_questions = 2;
+  const Report pairs = of(small_);
+  ASSERT_EQ(pairs.differences.size(), alone.differences.size());
+  for (std::size_t i = 0; i < pairs.differences.size(); ++i) {
+    EXPECT_EQ(alone.differences[i].units, small_.documents);
+    EXPECT_EQ(pairs.differences[i].units, small_.documents / 2);
+    EXPECT_EQ(pairs.differences[i].targets, alone.differences[i].targets);
+    EXPECT_NEAR(pairs.differences[i].mean, alone.differences[i].mean, 1e-12);
+  }
+  EXPECT_EQ(pairs.comparison.arms[0].runs[0].evaluations[0].total.questions, small_.documents);
+}
+
 // Of a run whose every token is right in one seed, and wrong in the other.
 TEST_F(Differences, NoAccuraciesDifferByMoreThanOne) {
   small_.data = Data::kSequence;
