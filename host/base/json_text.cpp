@@ -1,6 +1,8 @@
 #include "host/base/json_text.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -34,6 +36,34 @@ Json parse_json_or_throw(std::string_view text) {
         nullptr);
   }
   return Json::parse(text);
+}
+
+namespace {
+
+bool is_number_of_python(const std::string& token) {
+  if (token == "NaN" || token == "Infinity" || token == "-Infinity") return true;
+  return token.find_first_not_of("+-.0123456789eE") == token.npos &&
+         std::isinf(std::strtod(token.c_str(), nullptr));
+}
+
+}  // namespace
+
+std::string json_of_python(std::string_view text) {
+  constexpr std::string_view kBounds = " \t\r\n\"{}[]:,";
+  std::string out;
+  for (std::size_t i = 0, end = 0; i < text.size(); i = end) {
+    if (text[i] == '"') {
+      for (end = i + 1; end < text.size() && text[end] != '"'; ++end) {
+        if (text[end] == '\\') ++end;  // the next letter is escaped
+      }
+      ++end;
+    } else {
+      end = std::max(text.find_first_of(kBounds, i), i + 1);
+    }
+    const std::string token(text.substr(i, end - i));
+    out += is_number_of_python(token) ? str('"', token, '"') : token;
+  }
+  return out;
 }
 
 std::string json_text(const Json& json, int indent) {

@@ -27,6 +27,10 @@ inline constexpr std::size_t kMaxJsonDepth = 100;
 // The value. Json::exception, which says where, for the same texts.
 [[nodiscard]] Json parse_json_or_throw(std::string_view text);
 
+// A text that Python's json reads as JSON: NaN, Infinity, -Infinity and numbers beyond those of 64
+// bits, which JSON has not, become strings, so that only a key that needs a number refuses them.
+[[nodiscard]] std::string json_of_python(std::string_view text);
+
 // The value as text for a file, a program or a terminal: on one line, or indented. Bytes that are
 // no UTF-8, which names of files may have, become U+FFFD; numbers that JSON cannot hold become
 // null.

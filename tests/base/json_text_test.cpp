@@ -40,6 +40,18 @@ TEST(JsonText, BytesThatAreNoUtf8AreReplaced) {
   }
 }
 
+TEST(JsonText, NumbersThatPythonWritesAndJsonHasNotAreStrings) {
+  EXPECT_EQ(json_of_python(R"({"a": NaN, "b": [Infinity,-Infinity], "c": 1e999, "d": -1.5e300,
+                              "NaN \" -Infinity": ": NaN", "e\\": -1e999})"),
+            R"({"a": "NaN", "b": ["Infinity","-Infinity"], "c": "1e999", "d": -1.5e300,
+                              "NaN \" -Infinity": ": NaN", "e\\": "-1e999"})");
+  EXPECT_EQ(json_of_python("NaN"), "\"NaN\"");
+  for (const std::string text :
+       {"", "nan", "inf", "+Infinity", "-NaN", "{\"a\": Nan}", "\"NaN", "\"\\", "{} -", "e"}) {
+    EXPECT_EQ(json_of_python(text), text);
+  }
+}
+
 TEST(JsonText, WholeNumbersAreNotRounded) {
   EXPECT_EQ(json_integer(Json::parse("-9223372036854775808")), INT64_MIN);
   EXPECT_EQ(json_integer(Json::parse("9223372036854775807")), INT64_MAX);

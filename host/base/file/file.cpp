@@ -72,7 +72,18 @@ std::string did_you_mean_path(const fs::path& missing, const fs::path& further) 
   return found.empty() ? "" : str(" (did you mean ", found, "?)");
 }
 
+void require_link_target(const fs::path& path) {
+  std::error_code ignored;
+  if (fs::exists(path, ignored) || !fs::is_symlink(fs::symlink_status(path, ignored))) return;
+  throw_run({.where = path.string(),
+             .failed = "cannot open",
+             .got = str("a symbolic link to ", fs::read_symlink(path, ignored).string(),
+                        ", which is not there"),
+             .hint = "mount the disk that it leads to, or correct the link"});
+}
+
 void fail_missing(const fs::path& path, const fs::path& further) {
+  require_link_target(path);
   const std::string near = did_you_mean_path(path, further);
   throw_run({.where = path.string(),
              .failed = str("cannot open: ", std::generic_category().message(ENOENT), near),

@@ -31,9 +31,13 @@ inline constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{16} << 20;
 [[nodiscard]] std::string did_you_mean_path(const std::filesystem::path& missing,
                                             const std::filesystem::path& further = {});
 
-// Throws the Error of a file that is not there, with the text of did_you_mean_path.
+// Throws the Error of a file that is not there, with the text of did_you_mean_path or, for a
+// symbolic link, with its target.
 [[noreturn]] void fail_missing(const std::filesystem::path& path,
                                const std::filesystem::path& further = {});
+
+// Throws that Error for a symbolic link to what is not there, which exists() takes for no file.
+void require_link_target(const std::filesystem::path& path);
 
 // The whole file, a text, as bytes in a string. A folder, a missing or an unreadable file is an
 // Error, and so is one of more than `limit` bytes (0: kMaxStreamBytes for what is no regular file,

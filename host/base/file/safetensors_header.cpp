@@ -158,6 +158,7 @@ class HeaderReader {
   }
 
   void read_metadata(const SortedJson& value) {
+    if (value.is_null()) return;
     if (!value.is_object()) {
       fail({.where = "__metadata__", .expected = "an object of strings", .got = value.type_name()});
     }

@@ -90,6 +90,16 @@ TEST(File, ReadErrorsNamePathAndReason) {
             "1: " + missing.string() + ": cannot open: No such file or directory; check the path");
   EXPECT_EQ(error_of([&] { read(folder.path()); }),
             "1: " + folder.path().string() + ": cannot read: expected a file, got a folder");
+  const fs::path link = folder / "link";
+  fs::create_symlink("nowhere", link);
+  const std::string told = "1: " + link.string() +
+                           ": cannot open: got a symbolic link to nowhere, which is not there; "
+                           "mount the disk that it leads to, or correct the link";
+  EXPECT_EQ(error_of([&] { read(link); }), told);
+  EXPECT_EQ(error_of([&] { require_link_target(link); }), told);
+  require_link_target(missing);
+  folder.write("nowhere", "");
+  require_link_target(link);
 }
 
 TEST(File, OfMissingFilesTheNearestNameIsTold) {
