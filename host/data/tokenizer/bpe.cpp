@@ -64,7 +64,10 @@ Bpe::Bpe(std::vector<std::string> tokens, const std::vector<Merge>& merges,
 }
 
 void Bpe::find_cuts(const std::vector<Merge>& merges) {
-  has_cuts_ = find(kSpaceMark).has_value();
+  const bool has_all_bytes =
+      settings_.falls_back_to_bytes && std::ranges::find(byte_ids_, -1) == byte_ids_.end();
+  // A merge reaches over a character that is left out.
+  has_cuts_ = (settings_.unknown || has_all_bytes) && find(kSpaceMark).has_value();
   // A merge of what stands for unknown characters could reach over any place.
   std::unordered_set<std::int32_t> stand_ins(byte_ids_.begin(), byte_ids_.end());
   if (settings_.unknown) stand_ins.insert(*settings_.unknown);
@@ -196,6 +199,11 @@ std::int64_t Bpe::append_symbols(std::string_view word, std::vector<std::int32_t
     if (has_bytes) {
       for (const char byte : character) symbols.push_back(byte_id(byte));
       continue;
+    }
+    if (settings_.missing_unknown) {
+      ErrorText error = *settings_.missing_unknown;
+      error.got = str("the character \"", character, "\"");
+      throw_usage(error);
     }
     ++unknown;
     if (!settings_.unknown) continue;

@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "host/base/error.hpp"
 #include "host/data/tokenizer/token_model.hpp"
 
 namespace mneme::data {
@@ -18,7 +19,9 @@ namespace mneme::data {
 // Settings of the member "model" of tokenizer.json beside vocabulary and merges.
 struct BpeSettings {
   // What a character becomes that the vocabulary lacks; without it such a character is left out.
-  std::optional<std::int32_t> unknown;
+  std::optional<std::int32_t> unknown = std::nullopt;
+  // Where a file names a token for it that the vocabulary lacks: the error of a text that needs it.
+  std::optional<ErrorText> missing_unknown = std::nullopt;
   bool fuses_unknown = false;        // neighbouring unknown characters become one token
   bool falls_back_to_bytes = false;  // such a character becomes <0xNN> for each of its bytes first
   bool ignores_merges = false;       // a word that is in the vocabulary is one token
@@ -41,7 +44,7 @@ class Bpe : public TokenModel {
       const BpeSettings& settings, const std::vector<std::string>& hidden = {});
 
   // Time is n log n in the word's length at worst; words of up to 64 bytes are kept, at most 2^16
-  // of them.
+  // of them. Error (kUsage) as settings.missing_unknown.
   std::int64_t encode(std::string_view word, std::vector<std::int32_t>& ids) override;
 
  private:
@@ -92,7 +95,8 @@ class Bpe : public TokenModel {
   std::unordered_map<std::string_view, std::int32_t> hidden_ids_;
 
   // A text may be cut before the character U+2581, which sentencepiece writes for a space, if no
-  // token contains it behind the character that precedes it: no merge reaches over such a place.
+  // token contains it behind the character that precedes it: no merge reaches over such a place,
+  // unless that character is left out.
   bool has_cuts_ = false;
   std::unordered_set<char32_t> before_space_;  // characters that it follows in a token
 

@@ -1,4 +1,5 @@
 // Vocabulary and merges of a tokenizer's files.
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -108,7 +109,7 @@ void require_empty(const Field& model, const std::string& key) {
 ModelFields read_model(const Field& field) {
   field.require_object({"type", "dropout", "unk_token", "continuing_subword_prefix",
                         "end_of_word_suffix", "fuse_unk", "byte_fallback", "ignore_merges", "vocab",
-                        "merges"});
+                        "vocab_size", "merges"});
   if (const auto type = field.find("type"); type && type->text() != "BPE") type->refuse("\"BPE\"");
   if (const auto dropout = field.find("dropout"); dropout && dropout->json() != 0) {
     dropout->refuse("null or 0", "dropped merges give a text other ids each time");
@@ -123,11 +124,22 @@ ModelFields read_model(const Field& field) {
   out.settings.falls_back_to_bytes = field.flag("byte_fallback", false);
   out.settings.ignores_merges = field.flag("ignore_merges", false);
   if (const auto unknown = field.find("unk_token")) {
-    const auto found = ids.find(unknown->text());
-    if (found == ids.end()) unknown->refuse("a token of model.vocab");
-    out.settings.unknown = found->second;
+    set_unknown(unknown->text(), unknown->place(), out);
   }
   return out;
+}
+
+void set_unknown(const std::string& token, const std::string& place, ModelFields& model) {
+  const auto found = std::ranges::find(model.tokens, token);
+  if (found != model.tokens.end()) {
+    model.settings.unknown = static_cast<std::int32_t>(found - model.tokens.begin());
+    return;
+  }
+  model.settings.missing_unknown = ErrorText{
+      .where = place,
+      .failed = "the vocabulary lacks the token for unknown characters, and the text has one",
+      .expected = str("\"", token, "\" in the vocabulary"),
+      .hint = "name a token of the vocabulary, or take the character out of the text"};
 }
 
 ModelFields read_vocabulary_and_merges(const TokenizerFiles& files) {

@@ -17,6 +17,19 @@ namespace {
 
 // --- Post-processor ---
 
+std::int32_t checked_id(const Field& id, const TokenizerParts& parts) {
+  if (id.integer() < 0 || id.integer() >= parts.size()) {
+    id.refuse(str("an id from 0 to ", parts.size() - 1));
+  }
+  return static_cast<std::int32_t>(id.integer());
+}
+
+// The id of ["</s>", 2].
+std::int32_t id_of_pair(const Field& pair, const TokenizerParts& parts) {
+  if (pair.elements().size() != 2) pair.refuse("a token and its id");
+  return checked_id(pair.element(1), parts);
+}
+
 // Puts the ids of a TemplateProcessing around those that are there.
 void read_template(const Field& field, TokenizerParts& parts) {
   field.require_object({"type", "single", "pair", "special_tokens"});
@@ -34,10 +47,7 @@ void read_template(const Field& field, TokenizerParts& parts) {
     }
     const Field name = piece.at("SpecialToken").at("id");
     for (const Field& id : field.at("special_tokens").at(name.text()).at("ids").elements()) {
-      if (id.integer() < 0 || id.integer() >= parts.size()) {
-        id.refuse(str("an id from 0 to ", parts.size() - 1));
-      }
-      (has_text ? behind : before).push_back(static_cast<std::int32_t>(id.integer()));
+      (has_text ? behind : before).push_back(checked_id(id, parts));
     }
   }
   if (!has_text) field.at("single").refuse("a template that has the text \"A\"");
@@ -54,8 +64,13 @@ void read_post_processor(const Field& field, TokenizerParts& parts) {
     read_template(field, parts);
   } else if (type == "ByteLevel") {
     field.require_object({"type", "add_prefix_space", "trim_offsets", "use_regex"});
+  } else if (type == "BertProcessing" || type == "RobertaProcessing") {
+    field.require_object({"type", "cls", "sep", "add_prefix_space", "trim_offsets"});
+    parts.prefix.insert(parts.prefix.begin(), id_of_pair(field.at("cls"), parts));
+    parts.suffix.push_back(id_of_pair(field.at("sep"), parts));
   } else {
-    field.at("type").refuse(quoted_list({"TemplateProcessing", "ByteLevel", "Sequence"}));
+    field.at("type").refuse(quoted_list(
+        {"TemplateProcessing", "BertProcessing", "RobertaProcessing", "ByteLevel", "Sequence"}));
   }
 }
 
@@ -63,8 +78,10 @@ void read_post_processor(const Field& field, TokenizerParts& parts) {
 
 void add_model(const ModelFields& model, Sha256& digest) {
   const BpeSettings& settings = model.settings;
-  digest.update(str("tokenizer ", settings.unknown.value_or(-1), ' ', settings.fuses_unknown, ' ',
-                    settings.falls_back_to_bytes, ' ', settings.ignores_merges, '\n'));
+  const std::int32_t no_unknown = settings.missing_unknown ? -2 : -1;
+  digest.update(str("tokenizer ", settings.unknown.value_or(no_unknown), ' ',
+                    settings.fuses_unknown, ' ', settings.falls_back_to_bytes, ' ',
+                    settings.ignores_merges, '\n'));
   for (const std::string& token : model.tokens) digest.update(str(token.size(), ":", token));
   for (const Merge& merge : model.merges) digest.update(str(merge.left, ' ', merge.right, '\n'));
 }
@@ -102,13 +119,15 @@ const std::string& token_text(const Field& field) {
 }
 
 // add_bos_token of tokenizer_config.json takes the place of what the template puts before a text.
-void read_add_bos(const FolderSettings& settings, TokenizerParts& parts) {
+void read_add_bos(TokenizerClass type, const FolderSettings& settings, TokenizerParts& parts) {
   const auto adds = settings.config().find("add_bos_token");
   if (!adds || adds->is_null()) return;
   parts.prefix.clear();
   const auto token = settings.find("bos_token");
-  if (!adds->flag() || !token || token->is_null()) return;
-  if (const auto id = parts.find(token_text(*token))) parts.prefix = {*id};
+  if (!adds->flag() || (token && token->is_null())) return;
+  const auto text = token ? token_text(*token) : default_token(type, "bos_token");
+  if (!text) return;
+  if (const auto id = parts.find(*text)) parts.prefix = {*id};
 }
 
 // Whether two pre-tokenizers cut a text alike: trim_offsets only moves places in the text.
@@ -125,12 +144,20 @@ bool cut_alike(const FileJson& one, const FileJson& other) {
 
 // What the class brings takes the place of what stands in tokenizer.json.
 void take_parts_of_class(TokenizerClass type, const FolderSettings& settings, FileJson& json,
-                         BpeSettings& model) {
+                         ModelFields& model) {
   if (type == TokenizerClass::kAsItStands) return;
   ClassParts own = parts_of(type, settings);
-  model = {};
-  model.fuses_unknown = own.fuses_unknown;
-  model.falls_back_to_bytes = own.falls_back_to_bytes;
+  model.settings = {.fuses_unknown = own.falls_back_to_bytes,
+                    .falls_back_to_bytes = own.falls_back_to_bytes};
+  if (type == TokenizerClass::kGemma) {
+    const auto unknown = settings.find("unk_token");
+    const std::string token = !unknown             ? *default_token(type, "unk_token")
+                              : unknown->is_null() ? "None"  // str() of Python's null
+                                                   : token_text(*unknown);
+    set_unknown(token,
+                unknown ? unknown->place() : "tokenizer_config.json: tokenizer_class (unk_token)",
+                model);
+  }
   json["normalizer"] = std::move(own.normalizer);
   if (!cut_alike(json["pre_tokenizer"], own.pre_tokenizer)) {
     json["pre_tokenizer"] = std::move(own.pre_tokenizer);
@@ -151,7 +178,7 @@ TokenizerParts read_object(const TokenizerFiles& files, const std::string& place
   const FolderSettings settings(files);
   const TokenizerClass type = class_of(files);
   TokenizerParts parts;
-  take_parts_of_class(type, settings, json, model.settings);
+  take_parts_of_class(type, settings, json, model);
   const Field root(json, place);
   parts.model = std::make_unique<Bpe>(model.tokens, model.merges, model.settings);
   add_folder_tokens(json, place, type, settings, parts);
@@ -160,7 +187,7 @@ TokenizerParts read_object(const TokenizerFiles& files, const std::string& place
   // GPT-NeoX's class puts nothing around a text, whatever tokenizer.json says.
   const auto around = root.find("post_processor");
   if (around && type != TokenizerClass::kGptNeoX) read_post_processor(*around, parts);
-  read_add_bos(settings, parts);
+  read_add_bos(type, settings, parts);
   if (const auto field = root.find("decoder")) parts.decoder = Decoder(*field);
   read_switches(settings, parts);
   Sha256 digest;

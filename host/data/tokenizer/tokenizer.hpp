@@ -29,7 +29,8 @@ struct EncodeOptions {
 // A byte-pair tokenizer of a Hugging Face folder. Supported are
 //   model: BPE, over bytes or characters, with byte_fallback, ignore_merges, unk_token, fuse_unk;
 //   normalizers and pre-tokenizers: normalizer.hpp, pre_tokenizer.hpp; decoders: decoder.hpp;
-//   post-processors: TemplateProcessing for one text, ByteLevel, Sequence;
+//   post-processors: TemplateProcessing for one text, BertProcessing, RobertaProcessing, ByteLevel,
+//     Sequence;
 //   added tokens with all their settings.
 // Everything else in a file is refused by name, so that ids are never silently different. Ids are
 // those of AutoTokenizer of PyPI transformers 5.24 (folder/) with tokenizers 0.23. Immutable; calls
@@ -63,8 +64,9 @@ class Tokenizer {
   // The ids that the post-processor puts before a text, such as that of <s>.
   [[nodiscard]] const std::vector<std::int32_t>& beginning() const;
 
-  // The ids of a text. Error (kUsage) with line, column and byte offset where it is not UTF-8;
-  // Error (kRun) as Pattern::search.
+  // The ids of a text. Error (kUsage) with line, column and byte offset where it is not UTF-8, and
+  // for a character that needs an unk_token that the vocabulary lacks; Error (kRun) as
+  // Pattern::search.
   [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text,
                                                  const EncodeOptions& options = {}) const;
   // Passes the ids in parts, so that they need not be in memory at once, and returns the number of

@@ -7,6 +7,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/file/file_kind.hpp"
+#include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 #include "host/data/tokenizer/field.hpp"
 
@@ -21,12 +22,19 @@ constexpr const char* kModelFile = "config.json";
 
 // Of the model's config.json the keys that decide the tokenizer's class.
 std::string keys_of_class(const std::string& text, const std::string& place) {
-  const FileJson json = parse_file_json(text, place);
+  const FileJson json = parse_file_json(json_of_python(text), place);
   FileJson out = FileJson::object();
   for (const char* key : {"model_type", "tokenizer_class"}) {
     if (const auto field = Field(json, place).find(key)) out[key] = field->text();
   }
   return out.dump();
+}
+
+// Error (kRun) for a symbolic link to what is not there.
+bool has_file(const fs::path& file) {
+  require_link_target(file);
+  std::error_code ignored;
+  return fs::exists(file, ignored);
 }
 
 // True for the name of a vocabulary of sentencepiece or tiktoken.
@@ -38,6 +46,7 @@ bool is_other_vocabulary(const fs::path& file) {
 // True for a vocabulary of sentencepiece: a model begins with a piece, a vocabulary of tiktoken with
 // base64 digits. True for a pointer too, which read_file() names.
 bool is_piece_file(const fs::path& file) {
+  require_link_target(file);
   std::error_code ignored;
   if (!fs::is_regular_file(file, ignored) || fs::file_size(file, ignored) == 0) return false;
   const MappedFile map(file);
@@ -105,10 +114,8 @@ TokenizerFiles read_alone(const fs::path& path) {
 }  // namespace
 
 bool has_tokenizer(const fs::path& folder) {
-  std::error_code ignored;
-  return fs::exists(folder / kTokenizerFile, ignored) ||
-         (fs::exists(folder / "vocab.json", ignored) &&
-          fs::exists(folder / "merges.txt", ignored)) ||
+  return has_file(folder / kTokenizerFile) ||
+         (has_file(folder / "vocab.json") && has_file(folder / "merges.txt")) ||
          is_piece_file(folder / kPieceFile);
 }
 
@@ -144,6 +151,7 @@ std::string TokenizerFiles::place(const std::string& name) const {
 }
 
 TokenizerFiles read_tokenizer_files(const fs::path& path) {
+  require_link_target(path);
   std::error_code ignored;
   const bool is_folder = fs::is_directory(path, ignored);
   if (!is_folder && !fs::is_regular_file(path, ignored)) {
@@ -162,13 +170,13 @@ TokenizerFiles read_tokenizer_files(const fs::path& path) {
   files.folder = folder.string();
   const auto read = [&](std::initializer_list<const char*> names) {
     for (const char* each : names) {
-      if (fs::exists(folder / each, ignored)) files.texts[each] = read_file(folder / each);
+      if (has_file(folder / each)) files.texts[each] = read_file(folder / each);
     }
   };
   if (is_folder || name == kTokenizerFile) read({kTokenizerFile});
-  const bool has_words = fs::exists(folder / "vocab.json", ignored);
-  const bool has_merges = fs::exists(folder / "merges.txt", ignored);
-  if (!files.has(kTokenizerFile) && name != kPieceFile && has_words && has_merges) {
+  const bool has_words = files.texts.empty() && has_file(folder / "vocab.json");
+  const bool has_merges = files.texts.empty() && has_file(folder / "merges.txt");
+  if (name != kPieceFile && has_words && has_merges) {
     read({"vocab.json", "merges.txt"});
   }
   if (files.texts.empty() && name != "vocab.json" && is_piece_file(folder / kPieceFile)) {
@@ -188,7 +196,7 @@ TokenizerFiles read_tokenizer_files(const fs::path& path) {
                  .hint = unread.empty() ? "" : unread_vocabulary_hint(folder)});
   }
   read({"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"});
-  if (fs::exists(folder / kModelFile, ignored)) {
+  if (has_file(folder / kModelFile)) {
     files.texts[kModelFile] =
         keys_of_class(read_file(folder / kModelFile), files.place(kModelFile));
   }

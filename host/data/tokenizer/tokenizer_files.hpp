@@ -28,10 +28,11 @@ struct TokenizerFiles {
 // before it. A file of another name is read alone, as a tokenizer.model where its name ends in
 // .model or .spm, else as a tokenizer.json. Error (kUsage) for a path that is neither, for a folder
 // that holds none, for a vocabulary of tiktoken and for one that is empty or damaged; Error (kRun)
-// for a file that cannot be read.
+// for a file that cannot be read, a symbolic link to what is not there included.
 [[nodiscard]] TokenizerFiles read_tokenizer_files(const std::filesystem::path& path);
 
-// Whether a folder has files that read_tokenizer_files reads.
+// Whether a folder has files that read_tokenizer_files reads. Error (kRun) for a symbolic link of
+// such a name to what is not there.
 [[nodiscard]] bool has_tokenizer(const std::filesystem::path& folder);
 // The name of a vocabulary in a folder without such files: of tiktoken (tokenizer.model,
 // *.tiktoken), or of sentencepiece under another name than tokenizer.model. "" = there is none.

@@ -48,6 +48,9 @@ struct ModelFields {
 };
 [[nodiscard]] ModelFields read_model(const Field& field);
 [[nodiscard]] ModelFields read_vocabulary_and_merges(const TokenizerFiles& files);
+// Sets the token for characters that the vocabulary lacks. Where it lacks that token, too, a text
+// with such a character is refused, naming `place`.
+void set_unknown(const std::string& token, const std::string& place, ModelFields& model);
 
 // Reads everything.
 [[nodiscard]] TokenizerParts read_parts(const TokenizerFiles& files);

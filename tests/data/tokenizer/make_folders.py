@@ -34,8 +34,8 @@ import tokenizers
 import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from tokenizers import trainers
-from transformers import AutoTokenizer, GPT2Tokenizer, LlamaTokenizer, PreTrainedTokenizerFast
-from transformers import Qwen2Tokenizer
+from transformers import AutoTokenizer, GemmaTokenizer, GPT2Tokenizer, LlamaTokenizer
+from transformers import PreTrainedTokenizerFast, Qwen2Tokenizer
 
 transformers.logging.set_verbosity_error()
 
@@ -411,6 +411,31 @@ def llama_folders():
     yield Folder("llama3, no config.json", "plain_bytes", None, saved(large))
 
 
+def gemma_folders():
+    plain = saved(made(GemmaTokenizer, "characters", bos_token="<s>", eos_token="</s>"))
+    yield Folder("gemma", "characters", "gemma", plain)
+    yield Folder("gemma2, no files beside", "characters", "gemma2", {"tokenizer.json": plain["tokenizer.json"]})
+    tuned = more_tokens(made(GemmaTokenizer, "characters", bos_token="<s>", eos_token="</s>"))
+    yield Folder("gemma3, added", "characters", "gemma3", saved(tuned))
+    old = of_version_4(tuned, plain["tokenizer.json"], "GemmaTokenizerFast")
+    yield Folder("gemma3_text, added, version 4", "characters", "gemma3_text", old)
+    converted = json.loads(sentencepiece_json().to_str())
+    for name, settings in {
+        "gemma, unk_token that the vocabulary lacks": {"unk_token": "[UNK]"},
+        "gemma, no unk_token": {"unk_token": None},
+        "gemma as it stands": {"tokenizer_class": "PreTrainedTokenizerFast"},
+        "gemma, GemmaTokenizer beside another file": {"tokenizer_class": "GemmaTokenizer"},
+        "gemma, LlamaTokenizer": {"tokenizer_class": "LlamaTokenizer"},
+        "gemma, a class that transformers lacks": {"tokenizer_class": "LLaMATokenizer"},
+    }.items():
+        files = changed({**plain, "tokenizer.json": converted}, "tokenizer_config.json", **settings)
+        yield Folder(name, "characters", "gemma", files)
+    files = changed(plain, "tokenizer_config.json", tokenizer_class="GemmaTokenizer")
+    yield Folder("llama, GemmaTokenizer", "characters", "llama", files)
+    files = {"tokenizer.json": converted, "tokenizer_config.json": {"tokenizer_class": "LLaMATokenizer"}}
+    yield Folder("llama, a class that transformers lacks", "characters", "llama", files)
+
+
 def refused_folders():
     plain = saved(made(GPT2Tokenizer, "bytes"))
     size = len(VOCABULARIES["bytes"][0])
@@ -480,7 +505,13 @@ def refused_folders():
         "llama",
         {"tokenizer_class": "T5Tokenizer"},
     )
-    yield refused("another kind of model", ["config.json: model_type", '"gemma"'], plain, "gemma")
+    yield refused("another kind of model", ["config.json: model_type", '"cohere"'], plain, "cohere")
+    yield refused(
+        "a kind of model whose class is taken for every other",
+        ["config.json: model_type", "expected a known kind of model, got \"qwen3_5\""],
+        config(tokenizer_class="PreTrainedTokenizerFast"),
+        "qwen3_5",
+    )
     yield refused(
         "code of its own",
         ["tokenizer_config.json: auto_map", "take the key out"],
@@ -539,6 +570,10 @@ def refused_folders():
 # --- Files ---
 
 
+def all_folders():
+    return [*gpt2_folders(), *qwen_folders(), *llama_folders(), *gemma_folders(), *refused_folders()]
+
+
 def stored(files):
     """Without what the vocabulary holds."""
     files = json.loads(json.dumps(files))
@@ -572,7 +607,7 @@ def main():
     texts = make_strings()
     whole = {}
     folders = []
-    for folder in [*gpt2_folders(), *qwen_folders(), *llama_folders(), *refused_folders()]:
+    for folder in all_folders():
         entry = {"name": folder.name, "vocabulary": folder.vocabulary, "files": stored(folder.files)}
         if hasattr(folder, "refused"):
             entry["refused"] = folder.refused

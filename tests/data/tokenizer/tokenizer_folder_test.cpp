@@ -15,6 +15,7 @@ namespace mneme::data {
 namespace {
 
 using FolderJson = nlohmann::ordered_json;
+using testing::ElementsAre;
 using AllIds = std::vector<std::vector<std::int32_t>>;
 
 constexpr int kShownStrings = 3;
@@ -127,6 +128,104 @@ TEST(TokenizerFolders, OfAFolderTheModelsConfigDecidesTheClassToo) {
   EXPECT_EQ(tokenizer.decode(tokenizer.encode("ab")), "ab");
   static_cast<void>(folder.write("config.json", R"({"model_type": "mistral"})"));
   EXPECT_FALSE(Tokenizer::load(folder.path()).id_of("<|endoftext|>"));  // as it stands
+}
+
+TEST(TokenizerFolders, SpecialTokensComeFromTheFilesBesideIt) {
+  TokenizerFiles files;
+  files.texts["tokenizer.json"] = small_tokenizer_json().dump();
+  files.texts["tokenizer_config.json"] =
+      R"({"bos_token": "<s>", "pad_token": null, "add_bos_token": true})";
+  files.texts["special_tokens_map.json"] = R"({"bos_token": "a", "pad_token": {"content": "b"}})";
+  const Tokenizer tokenizer(files);
+  EXPECT_THAT(tokenizer.beginning(), ElementsAre(1));  // special_tokens_map.json comes last
+  EXPECT_TRUE(tokenizer.is_special(2));
+  files.texts.erase("special_tokens_map.json");
+  files.texts["tokenizer_config.json"] = R"({"bos_token": "<s>", "eos_token": "</s>"})";
+  const Tokenizer more(files);
+  EXPECT_TRUE(more.is_special(7));
+  EXPECT_EQ(more.id_of("</s>"), 8);  // a token that the vocabulary lacks gets the next id
+  EXPECT_EQ(more.size(), 9);
+}
+
+TEST(TokenizerFolders, VocabJsonTakesItsTokensFromTheFilesBeside) {
+  TokenizerFiles files;
+  files.texts["vocab.json"] = R"({"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3})";
+  files.texts["merges.txt"] = "#version: 0.2\r\na b\r\n";
+  EXPECT_THAT(Tokenizer(files).encode("ab<|endoftext|>"), ElementsAre(2, 3));
+  EXPECT_TRUE(Tokenizer(files).is_special(3));
+  files.texts["added_tokens.json"] = R"({"<x>": 4, "<y>": 5})";
+  files.texts["special_tokens_map.json"] = R"({"eos_token": "<y>"})";
+  const Tokenizer tokenizer(files);
+  EXPECT_THAT(tokenizer.encode("<y>a<x>"), ElementsAre(5, 0, 4));
+  EXPECT_TRUE(tokenizer.is_special(5));
+  EXPECT_FALSE(tokenizer.is_special(4));
+  files.texts["added_tokens.json"] = R"({"<x>": 4, "<y>": 6})";
+  expect_error(ErrorKind::kUsage, {"added_tokens.json: <y>", "expected 5", "got 6"},
+               [&] { static_cast<void>(Tokenizer(files)); });
+}
+
+TEST(TokenizerFolders, BeginningIsThatOfTheTemplateUnlessTheConfigurationSays) {
+  TokenizerFiles files;
+  FolderJson json = small_tokenizer_json();
+  const auto beginning = [&] {
+    files.texts["tokenizer.json"] = json.dump();
+    return Tokenizer(files).beginning();
+  };
+  EXPECT_THAT(beginning(), ElementsAre());
+  files.texts["tokenizer_config.json"] = R"({"bos_token": "<s>", "add_bos_token": true})";
+  EXPECT_THAT(beginning(), ElementsAre(7));
+  json["post_processor"] = FolderJson::parse(R"({"type": "TemplateProcessing",
+    "single": [{"SpecialToken": {"id": "b", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+    "pair": [], "special_tokens": {"b": {"id": "b", "ids": [1], "tokens": ["b"]}}})");
+  files.texts["tokenizer_config.json"] = R"({"bos_token": "<s>"})";
+  EXPECT_THAT(beginning(), ElementsAre(1));
+  files.texts["tokenizer_config.json"] = R"({"bos_token": "<s>", "add_bos_token": false})";
+  EXPECT_THAT(beginning(), ElementsAre());
+}
+
+// Of Gemma's class, whose default names the small vocabulary has not all.
+TEST(TokenizerFolders, GemmaTakesUnknownAndBeginningByTheirNames) {
+  TokenizerFiles files;
+  files.texts["tokenizer.json"] = small_tokenizer_json().dump();
+  const auto with = [&](const char* keys) {
+    files.texts["tokenizer_config.json"] =
+        str(R"({"tokenizer_class": "GemmaTokenizer")", keys, "}");
+    return Tokenizer(files);
+  };
+  EXPECT_THAT(with("").encode("xya"), ElementsAre(0, 1));
+  EXPECT_EQ(with("").id_of("<mask>"), 11);  // behind <s>, <bos>, <eos> and <pad>
+  EXPECT_THAT(with("").beginning(), ElementsAre());
+  EXPECT_THAT(with(R"(, "add_bos_token": true)").beginning(), ElementsAre(8));
+  EXPECT_THAT(with(R"(, "unk_token": {"content": "a"})").encode("xb"), ElementsAre(4));  // "ab"
+  expect_error(ErrorKind::kUsage,
+               {"tokenizer_config.json: unk_token: the vocabulary lacks", "\"None\""},
+               [&] { static_cast<void>(with(R"(, "unk_token": null)").encode("x")); });
+}
+
+TEST(TokenizerFolders, OfALinkToWhatIsNotThereTheTargetIsTold) {
+  const TestFolder folder;
+  const std::filesystem::path target = "/mnt/absent_disk/file";
+  const auto refuse = [&](const std::filesystem::path& link, const auto& read) {
+    std::filesystem::create_symlink(target, link);
+    expect_error(ErrorKind::kRun,
+                 {link.string() + ": cannot open: got a symbolic link to " + target.string() +
+                      ", which is not there",
+                  "correct the link"},
+                 read);
+    std::filesystem::remove(link);
+  };
+  const auto load = [&] { static_cast<void>(read_tokenizer_files(folder.path())); };
+  for (const char* name : {"tokenizer.json", "vocab.json", "tokenizer.model"}) {
+    const std::filesystem::path link = folder.path() / name;
+    refuse(link, load);
+    refuse(link, [&] { static_cast<void>(read_tokenizer_files(link)); });
+    refuse(link, [&] { static_cast<void>(has_tokenizer(folder.path())); });
+  }
+  static_cast<void>(folder.write("tokenizer.json", small_tokenizer_json().dump()));
+  refuse(folder.path() / "tokenizer_config.json", load);
+  refuse(folder.path() / "config.json", load);
+  refuse(folder.path() / "other",
+         [&] { static_cast<void>(read_tokenizer_files(folder.path() / "other")); });
 }
 
 }  // namespace

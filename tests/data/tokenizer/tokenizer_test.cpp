@@ -58,6 +58,33 @@ TEST(Tokenizer, CountsTheCharactersThatItGivesUp) {
   EXPECT_THAT(ids, ElementsAre(1));
 }
 
+// Words are cut before U+2581 where no merge reaches over it.
+TEST(Tokenizer, MergesReachOverCharactersThatAreLeftOut) {
+  TokenizerJson json = TokenizerJson::parse(R"({"model": {"type": "BPE",
+    "vocab": {"a": 0, ".": 1, "\u2581": 2, ".\u2581": 3}, "merges": [[".", "\u2581"]]}})");
+  const std::string text = "a.\n\u2581a";
+  EXPECT_THAT(tokenizer_of(json).encode(text), ElementsAre(0, 3, 0));
+  json["model"]["byte_fallback"] = true;  // without tokens of bytes
+  EXPECT_THAT(tokenizer_of(json).encode(text), ElementsAre(0, 3, 0));
+  json["model"]["unk_token"] = "a";
+  EXPECT_THAT(tokenizer_of(json).encode(text), ElementsAre(0, 1, 0, 2, 0));
+}
+
+TEST(Tokenizer, OnlyATextThatNeedsTheMissingUnknownTokenIsRefused) {
+  for (const char* name : {"?", ""}) {
+    TokenizerJson json = small_tokenizer_json();
+    json["model"]["unk_token"] = name;
+    const Tokenizer tokenizer = tokenizer_of(json);
+    EXPECT_THAT(tokenizer.encode("abc a"), ElementsAre(5, 6, 1));
+    expect_error(ErrorKind::kUsage,
+                 {"tokenizer.json: model.unk_token: the vocabulary lacks the token for unknown",
+                  str("expected \"", name, "\" in the vocabulary"), "got the character \"é\""},
+                 [&] { static_cast<void>(tokenizer.encode("abé")); });
+    json["model"]["unk_token"] = nullptr;
+    EXPECT_NE(tokenizer.sha256(), tokenizer_of(json).sha256());
+  }
+}
+
 TEST(Tokenizer, TakesMergesAsStringsAndAsPairs) {
   TokenizerJson json = small_tokenizer_json();
   const Tokenizer pairs = tokenizer_of(json);
@@ -73,6 +100,7 @@ TEST(Tokenizer, ChecksumIsThatOfWhatDecidesTheIds) {
   EXPECT_EQ(digest.size(), 64U);
   TokenizerJson other = json;
   other["decoder"] = {{"type", "ByteFallback"}};
+  other["model"]["vocab_size"] = 7;
   EXPECT_EQ(tokenizer_of(other).sha256(), digest);
   other = json;
   other["model"]["merges"] = TokenizerJson::parse(R"([["ab", "c"], ["a", "b"]])");
@@ -98,23 +126,6 @@ TEST(Tokenizer, LongWordsEqualTheSameWordInPieces) {
   for (int i = 0; i < 399; ++i) expected.insert(expected.end(), {7, 2});
   expected.push_back(3);
   EXPECT_EQ(tokenizer.encode(text), expected);
-}
-
-TEST(Tokenizer, SpecialTokensComeFromTheFilesBesideIt) {
-  TokenizerFiles files;
-  files.texts["tokenizer.json"] = small_tokenizer_json().dump();
-  files.texts["tokenizer_config.json"] =
-      R"({"bos_token": "<s>", "pad_token": null, "add_bos_token": true})";
-  files.texts["special_tokens_map.json"] = R"({"bos_token": "a", "pad_token": {"content": "b"}})";
-  const Tokenizer tokenizer(files);
-  EXPECT_THAT(tokenizer.beginning(), ElementsAre(1));  // special_tokens_map.json comes last
-  EXPECT_TRUE(tokenizer.is_special(2));
-  files.texts.erase("special_tokens_map.json");
-  files.texts["tokenizer_config.json"] = R"({"bos_token": "<s>", "eos_token": "</s>"})";
-  const Tokenizer more(files);
-  EXPECT_TRUE(more.is_special(7));
-  EXPECT_EQ(more.id_of("</s>"), 8);  // a token that the vocabulary lacks gets the next id
-  EXPECT_EQ(more.size(), 9);
 }
 
 // Files of folders name default ids that the tokenizer lacks; nothing in a tokenizer needs them.
@@ -154,25 +165,6 @@ TEST(Tokenizer, ErrorsNameTheFileThatWasGiven) {
   const std::filesystem::path path = folder.write("mine.json", json.dump());
   expect_error(ErrorKind::kUsage, {path.string() + ": normalizer.type"},
                [&] { static_cast<void>(Tokenizer::load(path)); });
-}
-
-TEST(Tokenizer, BeginningIsThatOfTheTemplateUnlessTheConfigurationSays) {
-  TokenizerFiles files;
-  TokenizerJson json = small_tokenizer_json();
-  const auto beginning = [&] {
-    files.texts["tokenizer.json"] = json.dump();
-    return Tokenizer(files).beginning();
-  };
-  EXPECT_THAT(beginning(), ElementsAre());
-  files.texts["tokenizer_config.json"] = R"({"bos_token": "<s>", "add_bos_token": true})";
-  EXPECT_THAT(beginning(), ElementsAre(7));
-  json["post_processor"] = TokenizerJson::parse(R"({"type": "TemplateProcessing",
-    "single": [{"SpecialToken": {"id": "b", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
-    "pair": [], "special_tokens": {"b": {"id": "b", "ids": [1], "tokens": ["b"]}}})");
-  files.texts["tokenizer_config.json"] = R"({"bos_token": "<s>"})";
-  EXPECT_THAT(beginning(), ElementsAre(1));
-  files.texts["tokenizer_config.json"] = R"({"bos_token": "<s>", "add_bos_token": false})";
-  EXPECT_THAT(beginning(), ElementsAre());
 }
 
 TEST(Tokenizer, TextThatIsNotUtf8IsAnErrorWithItsPlace) {
@@ -219,8 +211,15 @@ TEST(BadTokenizer, AddedTokensThatContradictTheirIds) {
   json["added_tokens"][1]["id"] = 7;
   json["added_tokens"][0]["id"] = 1;
   expect_refused(json, {"added_tokens[0]", "its id in model.vocab", "got 1"});
-  json["added_tokens"][0] = json["added_tokens"][1];
-  expect_refused(json, {"added_tokens[1]", "added twice", "<s>"});
+}
+
+TEST(Tokenizer, OfATokenThatIsAddedTwiceTheLastSettingsCount) {
+  TokenizerJson json = small_tokenizer_json();
+  json["added_tokens"].push_back(json["added_tokens"][1]);
+  json["added_tokens"][2]["lstrip"] = true;
+  EXPECT_THAT(tokenizer_of(json).encode("a <s>"), ElementsAre(1, 7));
+  json["added_tokens"][2]["id"] = 8;
+  expect_refused(json, {"added_tokens[2]", "expected 7, the id that it has already", "got 8"});
 }
 
 TEST(BadTokenizer, FieldsThatAreNotUnderstoodAreNamedWithTheirValue) {
@@ -232,7 +231,6 @@ TEST(BadTokenizer, FieldsThatAreNotUnderstoodAreNamedWithTheirValue) {
   const std::vector<Case> cases = {
       {"/model/type", R"("WordPiece")", {"model.type", "\"BPE\"", "\"WordPiece\""}},
       {"/model/dropout", "0.1", {"model.dropout", "0.1"}},
-      {"/model/unk_token", R"("?")", {"model.unk_token", "\"?\""}},
       {"/model/end_of_word_suffix", R"("</w>")", {"model.end_of_word_suffix", "</w>"}},
       {"/model/continuing_subword_prefix", R"("##")", {"model.continuing_subword_prefix", "##"}},
       {"/model/fuse_unk", "1", {"model.fuse_unk", "true or false", "got 1"}},
@@ -258,8 +256,14 @@ TEST(BadTokenizer, FieldsThatAreNotUnderstoodAreNamedWithTheirValue) {
        R"({"type": "Metaspace", "replacement": "_", "prepend_scheme": "last"})",
        {"pre_tokenizer.prepend_scheme", "\"last\""}},
       {"/post_processor",
-       R"({"type": "BertProcessing"})",
-       {"post_processor.type", "\"BertProcessing\""}},
+       R"({"type": "WordProcessing"})",
+       {"post_processor.type", "\"BertProcessing\"", "\"WordProcessing\""}},
+      {"/post_processor",
+       R"({"type": "BertProcessing", "cls": ["a"], "sep": ["b", 2]})",
+       {"post_processor.cls", "a token and its id"}},
+      {"/post_processor",
+       R"({"type": "RobertaProcessing", "cls": ["a", 1], "sep": ["b", 8]})",
+       {"post_processor.sep[1]", "0 to 7", "got 8"}},
       {"/decoder", R"({"type": "WordPiece"})", {"decoder.type", "\"WordPiece\""}},
       {"/decoder",
        R"({"type": "Strip", "content": " ", "start": -1, "stop": 0})",
@@ -278,6 +282,15 @@ TEST(BadTokenizer, FieldsThatAreNotUnderstoodAreNamedWithTheirValue) {
     SCOPED_TRACE(each.place);
     expect_refused(json, each.parts);
   }
+}
+
+TEST(Tokenizer, BertAndRobertaPutOneTokenBeforeATextAndOneBehind) {
+  TokenizerJson json = small_tokenizer_json();
+  json["post_processor"] = {{"type", "BertProcessing"}, {"cls", {"<s>", 7}}, {"sep", {"b", 2}}};
+  EXPECT_THAT(tokenizer_of(json).encode("a", {.adds_special = true}), ElementsAre(7, 1, 2));
+  EXPECT_THAT(tokenizer_of(json).encode("a"), ElementsAre(1));
+  json["post_processor"].update({{"type", "RobertaProcessing"}, {"trim_offsets", true}});
+  EXPECT_THAT(tokenizer_of(json).encode("a", {.adds_special = true}), ElementsAre(7, 1, 2));
 }
 
 TEST(BadTokenizer, TemplatesThatLackTheTextOrNameUnknownIds) {
@@ -344,23 +357,6 @@ TEST(BadTokenizer, FilesThatAreMissingOrCutOff) {
   write("config.json", R"({"model_type": 3})");
   expect_error(ErrorKind::kUsage, {"config.json: model_type", "a string", "got 3"},
                [&] { static_cast<void>(Tokenizer::load(folder.path())); });
-}
-
-TEST(Tokenizer, VocabJsonTakesItsTokensFromTheFilesBeside) {
-  TokenizerFiles files;
-  files.texts["vocab.json"] = R"({"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3})";
-  files.texts["merges.txt"] = "#version: 0.2\r\na b\r\n";
-  EXPECT_THAT(Tokenizer(files).encode("ab<|endoftext|>"), ElementsAre(2, 3));
-  EXPECT_TRUE(Tokenizer(files).is_special(3));
-  files.texts["added_tokens.json"] = R"({"<x>": 4, "<y>": 5})";
-  files.texts["special_tokens_map.json"] = R"({"eos_token": "<y>"})";
-  const Tokenizer tokenizer(files);
-  EXPECT_THAT(tokenizer.encode("<y>a<x>"), ElementsAre(5, 0, 4));
-  EXPECT_TRUE(tokenizer.is_special(5));
-  EXPECT_FALSE(tokenizer.is_special(4));
-  files.texts["added_tokens.json"] = R"({"<x>": 4, "<y>": 6})";
-  expect_error(ErrorKind::kUsage, {"added_tokens.json: <y>", "expected 5", "got 6"},
-               [&] { static_cast<void>(Tokenizer(files)); });
 }
 
 // --- Streaming ---

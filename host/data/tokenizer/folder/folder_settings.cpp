@@ -96,9 +96,10 @@ void FolderSettings::Part::read(const TokenizerFiles& files, const char* name) {
   if (!files.has(name)) return;
   has = true;
   place = files.place(name);
-  json = parse_file_json(files.texts.at(name), place);
+  const std::string text = json_of_python(files.texts.at(name));
+  json = parse_file_json(text, place);
   Field(json, place).require_object_of_any();
-  in_order = parse_json(files.texts.at(name));
+  in_order = parse_json(text);
 }
 
 std::optional<Field> FolderSettings::Part::find(const std::string& key) const {

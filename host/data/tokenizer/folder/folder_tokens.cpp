@@ -295,16 +295,12 @@ class TokenAdder {
 // The member "added_tokens" of tokenizer.json.
 std::vector<PlacedToken> read_file_tokens(const Field& list) {
   std::vector<PlacedToken> out;
-  std::unordered_set<std::string> seen;
   for (const Field& field : list.elements()) {
     field.require_object(
         {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
     PlacedToken token = read_token(field);
     token.id = field.at("id").integer();
     if (token.token.content.empty()) field.refuse("a token of at least one character");
-    if (!seen.insert(token.token.content).second) {
-      field.fail("a token is added twice", "each token once", token.token.content);
-    }
     out.push_back(std::move(token));
   }
   return out;

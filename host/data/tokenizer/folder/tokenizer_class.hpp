@@ -13,7 +13,7 @@
 
 namespace mneme::data {
 
-enum class TokenizerClass { kAsItStands, kGpt2, kGptNeoX, kLlama, kQwen2 };
+enum class TokenizerClass { kAsItStands, kGemma, kGpt2, kGptNeoX, kLlama, kQwen2 };
 
 // The class that transformers 5.24 takes for these files, by "tokenizer_class" of
 // tokenizer_config.json and by "model_type" and "tokenizer_class" of config.json. Error (kUsage)
@@ -29,8 +29,7 @@ struct ClassParts {
   FileJson normalizer;  // as members of tokenizer.json
   FileJson pre_tokenizer;
   FileJson decoder;
-  bool falls_back_to_bytes = false;
-  bool fuses_unknown = false;
+  bool falls_back_to_bytes = false;  // and makes neighbouring unknown characters one token
 };
 // Of any class but kAsItStands; takes add_prefix_space and legacy from the settings.
 [[nodiscard]] ClassParts parts_of(TokenizerClass type, const FolderSettings& settings);
