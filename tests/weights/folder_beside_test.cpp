@@ -129,6 +129,41 @@ TEST_F(FolderBeside, TheRunKeepsTemplatesInAFolderAndNothingElse) {
   EXPECT_FALSE(fs::exists(out_ / "README.md"));
 }
 
+TEST_F(FolderBeside, ALinkToNothingBesideTheWeightsIsRefused) {
+  for (const char* name : {"special_tokens_map.json", "chat_template.jinja",
+                           "additional_chat_templates", "additional_chat_templates/tools.jinja"}) {
+    fs::create_directories((source_ / name).parent_path());
+    fs::create_symlink("nowhere", source_ / name);
+    EXPECT_THAT(import_error(), HasSubstr(str(name,
+                                              ": cannot open: got a symbolic link to nowhere, "
+                                              "which is not there")));
+    fs::remove(source_ / name);
+  }
+}
+
+// transformers writes them; JSON has them not.
+TEST_F(FolderBeside, NumbersThatJsonHasNotAreRead) {
+  const std::string config = read_file(source_ / "config.json");
+  write("config.json", "{\"initializer_range\": Infinity, " + config.substr(1));
+  write("generation_config.json", R"({"temperature": 1e999, "eos_token_id": 2})");
+  write("tokenizer.json", tokenizer_of("abc"));
+  write("tokenizer_config.json", R"({"model_max_length": Infinity, "chat_template": "{{ x }}"})");
+  import();
+  const FolderRecord record = FolderRecord::find(run_).value();
+  EXPECT_EQ(record.chat_template_text(), "{{ x }}");
+  EXPECT_THAT(end_of_text(record, "run").ids, ElementsAre(2));
+  static_cast<void>(export_to(out_));
+  EXPECT_EQ(test::files_of(out_), test::files_of(source_));
+  write("config.json", "{\"best_loss\": NaN, " + config.substr(1));
+  EXPECT_THAT(import_error(), AllOf(HasSubstr("best_loss: \"NaN\": no key of the family"),
+                                    HasSubstr("passed over with --ignore best_loss")));
+  import({"best_loss"});
+  const std::string theta = "10000.0";
+  std::string without_turns = config;
+  write("config.json", without_turns.replace(config.find(theta), theta.size(), "Infinity"));
+  EXPECT_THAT(import_error(), HasSubstr("rope_theta: expected a number above 0, got \"Infinity\""));
+}
+
 TEST_F(FolderBeside, AnotherTokenizerOfTheRunIsWrittenInPlaceOfTheFolders) {
   write("tokenizer.json", tokenizer_of("abc"));
   write("chat_template.jinja", "of the folder's tokenizer");

@@ -10,6 +10,7 @@
 #include "host/weights/pretrained/export_folder.hpp"
 #include "host/weights/pretrained/family/family_config.hpp"
 #include "host/weights/pretrained/import_folder.hpp"
+#include "host/weights/pretrained/model_folder.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/weights/folder_support.hpp"
 
@@ -99,6 +100,40 @@ TEST_F(FolderRoundTrip, TiedWithBothNamesOrTheHeadAlone) {
   model.remove("model.embed_tokens.weight");
   test::write_folder(source_, model);
   expect_same_bytes();
+}
+
+TEST_F(FolderRoundTrip, TiedWithTheSameNumbersInTwoTypes) {
+  for (const DType dtype : {DType::F64, DType::F16, DType::BF16}) {
+    test::SmallModel model = test::small_llama(DType::F32, /*is_tied=*/true);
+    test::RawTensor head = test::numbered("model.embed_tokens.weight", {10, 8}, dtype);
+    head.name = "lm_head.weight";
+    model.tensors.push_back(head);
+    test::write_folder(source_, model);
+    expect_same_bytes();
+    model.tensors.back() = test::numbered("lm_head.weight", {10, 8}, dtype);
+    test::write_folder(source_, model);
+    fs::remove_all(run_);
+    EXPECT_THAT(import_error(),
+                HasSubstr("lm_head.weight: differs from model.embed_tokens.weight"));
+  }
+}
+
+TEST_F(FolderRoundTrip, AShardInAFolderOfItsOwn) {
+  test::write_sharded(source_, test::small_llama(), 8);
+  const std::string last = "model-00003-of-00003.safetensors";
+  fs::create_directory(source_ / "more");
+  fs::rename(source_ / last, source_ / "more" / last);
+  Json index = Json::parse(read_file(source_ / kIndexName));
+  Json& map = index["weight_map"];
+  for (auto entry = map.begin(); entry != map.end(); ++entry) {
+    if (*entry == Json(last)) *entry = "more/" + last;
+  }
+  test::write_bytes(source_ / kIndexName, index.dump());
+  static_cast<void>(import());
+  static_cast<void>(export_to(out_));
+  for (const std::string& name : {std::string(kIndexName), "more/" + last}) {
+    EXPECT_EQ(read_file(out_ / name), read_file(source_ / name));
+  }
 }
 
 TEST_F(FolderRoundTrip, BuffersThatOldVersionsWrote) {
@@ -244,6 +279,29 @@ TEST_F(FolderRoundTrip, ListsTensorsThatDoNotFit) {
                                "such parameter: [12, 8]"));
 }
 
+TEST_F(FolderRoundTrip, NamesAWrapperInPlaceOfAllTensors) {
+  for (const char* front : {"_orig_mod.", "module.", "base_model.model."}) {
+    for (const test::SmallModel& small :
+         {test::small_llama(), test::small_llama(DType::F32, /*is_tied=*/true)}) {
+      test::SmallModel model = small;
+      for (test::RawTensor& tensor : model.tensors) tensor.name = front + tensor.name;
+      test::write_folder(source_, model);
+      EXPECT_THAT(import_error(),
+                  AllOf(HasSubstr(str("model: all names of tensors begin with \"", front,
+                                      "\": expected model.embed_tokens.weight, got ", front,
+                                      "model.embed_tokens.weight; save the model inside of")),
+                        Not(HasSubstr("missing"))));
+    }
+  }
+  test::SmallModel model = test::small_llama();
+  model.at("model.layers.1.self_attn.q_proj.weight").name =
+      "model.layers.1.self_attn.q_proj.base_layer.weight";
+  test::write_folder(source_, model);
+  EXPECT_THAT(import_error(),
+              HasSubstr("q_proj.base_layer.weight: these are the weights of a model "
+                        "with an adapter (peft); save it after merge_and_unload"));
+}
+
 TEST_F(FolderRoundTrip, RefusesTiesThatTheTensorsDoNotHave) {
   test::SmallModel model = test::small_llama();
   model.config["tie_word_embeddings"] = true;
@@ -318,7 +376,7 @@ TEST_F(FolderRoundTrip, RefusesARecordThatIsMissingDamagedOrOfAnotherModel) {
   EXPECT_THAT(error(with("files", {{{"name", "a"}, {"header", "{\"x\":{}}"}}})),
               HasSubstr("a: x: the recorded header cannot be read"));
   EXPECT_THAT(error(with("files", {{{"name", "../a"}, {"header", ""}}})),
-              HasSubstr("names without folders"));
+              HasSubstr("expected names inside the folder"));
   Json config = Json::parse(text).at("config");
   Json changed = Json::parse(config.get<std::string>());
   changed["rope_theta"] = 500.0;

@@ -76,16 +76,71 @@ TEST_F(ModelFolderTest, RefusesWhatIsNoModelFolder) {
   test::write_bytes(path_ / "config.json",  // deeper than what prints and destroys it can go
                     "{\"a\": " + std::string(100'000, '[') + std::string(100'000, ']') + "}");
   EXPECT_THAT(error(), HasSubstr("config.json: this is no JSON, or only a part of it"));
-  test::write_bytes(path_ / "config.json", "[1]");
-  EXPECT_THAT(error(), HasSubstr("this holds no JSON object"));
+  for (const char* name : {"config.json", "generation_config.json"}) {
+    const auto said = [&](const std::string& bytes) {
+      test::write_bytes(path_ / "config.json", "{}");
+      test::write_bytes(path_ / name, bytes);
+      return error();
+    };
+    EXPECT_THAT(said("[1]"), HasSubstr(str(name, ": this holds no JSON object; correct it")));
+    EXPECT_THAT(said(""), HasSubstr(str(name, ": the file is empty; correct it")));
+    EXPECT_THAT(said("{\n  \"eos_token_id\": 2,\n}"),
+                HasSubstr(str(name,
+                              ": this is no JSON, or only a part of it: parse error at line 3, "
+                              "column 1: ")));
+    EXPECT_THAT(said("{\"best\": NaN, \"x\": 1e999} // mine"),
+                HasSubstr("only a part of it: parse error at line 1, column "));
+    EXPECT_THAT(said("{\"best\": NaN, \"x\": -1e999}"), HasSubstr("there are no weights"));
+  }
+}
+
+TEST_F(ModelFolderTest, NamesWhatLiesInPlaceOfTheWeights) {
+  fs::create_directory(path_);
   test::write_bytes(path_ / "config.json", "{}");
-  test::write_bytes(path_ / "generation_config.json", "{\"eos_token_id\": 2,}");
-  EXPECT_THAT(error(), HasSubstr("generation_config.json: this is no JSON, or only a part of it"));
-  fs::remove(path_ / "generation_config.json");
-  EXPECT_THAT(error(), HasSubstr("there are no weights: expected model.safetensors, or"));
+  EXPECT_THAT(error(), HasSubstr("there are no weights: expected model.safetensors, or "
+                                 "model.safetensors.index.json with its shards, got neither"));
+  test::write_bytes(path_ / "consolidated.00.pth", "");
+  test::write_bytes(path_ / "model.fp16.safetensors", "");
+  test::write_bytes(path_ / "tf_model.h5", "");
+  EXPECT_THAT(error(), HasSubstr("got model.fp16.safetensors, consolidated.00.pth, tf_model.h5; "
+                                 "rename a safetensors file that holds the whole model to "
+                                 "model.safetensors, or "));
   test::write_bytes(path_ / "pytorch_model.bin", "");
   EXPECT_THAT(error(), HasSubstr("got pytorch_model.bin; scripts/pytorch_to_safetensors.py "
                                  "pytorch_model.bin model.safetensors converts them"));
+  fs::rename(path_ / "pytorch_model.bin", path_ / "pytorch_model-00001-of-00002.bin");
+  test::write_bytes(path_ / "pytorch_model-00002-of-00002.bin", "");
+  EXPECT_THAT(error(), HasSubstr("; scripts/pytorch_to_safetensors.py pytorch_model-*.bin "
+                                 "model.safetensors converts them"));
+}
+
+TEST_F(ModelFolderTest, NamesModelsInAFolderThatIsNone) {
+  const fs::path cached = path_ / "snapshots" / "0a1b";
+  test::write_folder(cached, test::small_llama());
+  EXPECT_THAT(error(), HasSubstr("got a folder without; name a model in it: " + cached.string()));
+  test::write_bytes(path_ / "m.Q4_0.gguf", "");
+  EXPECT_THAT(error(), HasSubstr("name a model in it: " + (path_ / "m.Q4_0.gguf").string() + ", " +
+                                 cached.string()));
+  fs::remove_all(path_ / "snapshots");
+  test::write_bytes(path_ / "config.json", "{}");
+  EXPECT_THAT(error(), HasSubstr("got neither; name a model in it: " + path_.string()));
+}
+
+// As the Hub's cache has them, where a file was not fetched.
+TEST_F(ModelFolderTest, NamesTheTargetOfALinkToNothing) {
+  for (const char* name : {"config.json", "generation_config.json", "model.safetensors",
+                           "adapter_config.json", "model-00002-of-00003.safetensors"}) {
+    fs::remove_all(path_);
+    test::write_sharded(path_, test::small_llama(), 8);
+    fs::remove(path_ / name);
+    fs::create_symlink("../blobs/5e", path_ / name);
+    EXPECT_THAT(error(), HasSubstr(str((path_ / name).string(),
+                                       ": cannot open: got a symbolic link "
+                                       "to ../blobs/5e, which is not there")));
+  }
+  fs::remove_all(path_);
+  fs::create_symlink("nowhere", path_);
+  EXPECT_THAT(error(), HasSubstr("model: cannot open: got a symbolic link to nowhere"));
 }
 
 TEST_F(ModelFolderTest, NamesAPackedFileInPlaceOfAMissingOne) {

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "host/base/json_text.hpp"
+
 namespace mneme::weights {
 namespace {
 
@@ -137,8 +139,9 @@ class ConfigOfGguf {
     static_cast<void>(named("vocab_size"));  // the embedding says it
     for (const auto& [key, value] : file_.values()) {
       if (!key.starts_with(architecture_ + ".") || known_.contains(key)) continue;
-      const bool is_nothing = !value.is_array && shown(value) == "0";
-      json_[key] = is_nothing ? Json(0) : Json(shown(value));
+      const std::string text = shown(value);
+      const Json own = parse_json(text);
+      json_[key] = own.is_number() || own.is_boolean() ? own : Json(text);
     }
   }
 

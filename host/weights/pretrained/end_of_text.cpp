@@ -14,7 +14,7 @@ constexpr const char* kKey = "eos_token_id";
 
 // The value of the key; absent where the text has none.
 std::optional<Json> value_in(const std::string& text) {
-  const Json json = text.empty() ? Json() : parse_json(text);
+  const Json json = text.empty() ? Json() : parse_json(json_of_python(text));
   if (!json.is_object() || !json.contains(kKey)) return std::nullopt;
   return json.at(kKey);
 }

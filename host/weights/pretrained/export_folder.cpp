@@ -174,7 +174,7 @@ class FolderWriter {
 
   // A run may have begun with the folder's weights under other settings.
   void check_settings(const FolderRecord& record, const Family& family) const {
-    const Json config = parse_json(record.config);
+    const Json config = parse_json(json_of_python(record.config));
     const FolderModel source = read_config(family, config.is_object() ? config : Json::object(),
                                            kConfigName, record.ignored);
     const std::vector<std::string> lines = differing_settings(source.model, model_);
@@ -216,6 +216,7 @@ class FolderWriter {
 
   void write_file(const RecordedFile& file, const FolderRecord& record, const FolderNames& names,
                   const std::map<std::string, const FolderTensor*>& by_name) {
+    fs::create_directories((folder_ / file.name).parent_path());
     AppendFile out(folder_ / file.name);
     std::array<std::byte, safetensors::kLengthBytes> length{};
     for (std::size_t i = 0; i < length.size(); ++i) {

@@ -31,23 +31,17 @@ constexpr std::array kTokenizerFiles = {
 constexpr std::array kTemplates = {"chat_template.jinja", "chat_template.json"};
 constexpr const char* kMoreTemplates = "additional_chat_templates";  // a folder
 
-// A name that a folder's file may have: no way out of the folder.
-bool is_inside(const std::string& name) {
-  const fs::path path(name);
-  return !name.empty() && name.find('\0') == name.npos && path.is_relative() &&
-         std::ranges::none_of(path,
-                              [](const fs::path& part) { return part == ".." || part == "."; });
-}
-
 std::map<std::string, std::string> read_beside(const fs::path& folder) {
   std::map<std::string, std::string> out;
   std::error_code ignored;
   const auto read = [&](const fs::path& name) {
+    require_link_target(folder / name);
     if (!fs::is_regular_file(folder / name, ignored)) return;
     out[name.generic_string()] = read_file(folder / name);
   };
   for (const char* name : kTokenizerFiles) read(name);
   for (const char* name : kTemplates) read(name);
+  require_link_target(folder / kMoreTemplates);
   for (const fs::directory_entry& entry :
        fs::directory_iterator(folder / kMoreTemplates, ignored)) {
     if (entry.path().extension() == ".jinja") read(kMoreTemplates / entry.path().filename());
@@ -172,7 +166,7 @@ FolderRecord FolderRecord::of(const ModelFolder& folder, const FolderNames& name
   }
   record.generation_config = folder.generation_text();
   for (const SafetensorsFile& file : folder.files()) {
-    record.files.push_back({file.path().filename().string(), raw_header(file.path())});
+    record.files.push_back({folder.name_of(file), raw_header(file.path())});
   }
   std::set<std::string> dropped;
   for (const std::string& name : folder.names()) {
@@ -195,7 +189,7 @@ std::string FolderRecord::chat_template() const {
   }
   const auto settings = beside.find(kTokenizerSettings);
   if (settings == beside.end()) return "";
-  const Json json = parse_json(settings->second);
+  const Json json = parse_json(json_of_python(settings->second));
   const bool has_one = json.is_object() && !json.value("chat_template", Json()).is_null();
   return has_one ? kTokenizerSettings : "";
 }
@@ -215,7 +209,7 @@ std::string FolderRecord::chat_template_text() const {
   const std::string name = chat_template();
   if (name.empty()) return "";
   if (name.ends_with(".jinja")) return beside.at(name);
-  const Json json = parse_json(beside.at(name));
+  const Json json = parse_json(json_of_python(beside.at(name)));
   const Json text = json.is_object() ? json.value("chat_template", Json()) : Json();
   return text.is_string() ? text.get<std::string>() : "";
 }
@@ -261,9 +255,7 @@ FolderRecord FolderRecord::parse(const std::string& text, const std::string& sou
   for (const Json& file : files) {
     if (!file.is_object()) reader.fail("files", "objects with name and header");
     record.files.push_back({reader.string(file, "name"), reader.string(file, "header")});
-    if (record.files.back().name.find('/') != std::string::npos) {
-      reader.fail("files", "names without folders");
-    }
+    if (!is_inside(record.files.back().name)) reader.fail("files", "names inside the folder");
   }
   const Json& kept = reader.at("kept");
   if (!kept.is_object()) reader.fail("kept", "an object");

@@ -46,8 +46,10 @@ at::Tensor numbers_of_gguf(const GgufModel& model, const TensorView& view) {
 }
 
 bool are_equal(const TensorView& a, const TensorView& b) {
-  return a.dtype == b.dtype && a.shape == b.shape &&
-         (a.bytes == 0 || std::memcmp(a.data, b.data, a.bytes) == 0);
+  if (a.shape != b.shape) return false;
+  if (a.dtype == b.dtype) return a.bytes == 0 || std::memcmp(a.data, b.data, a.bytes) == 0;
+  const auto numbers = [](const TensorView& view) { return tensor_over(view).to(at::kDouble); };
+  return holds_reals(a.dtype) && holds_reals(b.dtype) && at::equal(numbers(a), numbers(b));
 }
 
 // What is wrong with a constant; "" when nothing is.
@@ -61,6 +63,31 @@ std::string problem_of_constant(const TensorView& view, const std::string& kind)
       "expected the mask of a causal model, the lower triangle of ones, [1, 1, n, n]; got "
       "other values, ",
       list_text(view.shape));
+}
+
+// Error (kRun) for weights whose names a wrapper of the model changed: all of them with a part in
+// front, or those of adapted layers.
+void refuse_wrapped(const ModelFolder& folder, const FolderNames& names) {
+  const std::vector<std::string> given = folder.names();
+  for (const std::string& name : given) {
+    if (name.find(".base_layer.") == name.npos) continue;
+    throw_run({.where = str(folder.path().string(), ": ", name),
+               .failed = "these are the weights of a model with an adapter (peft)",
+               .hint = "save it after merge_and_unload"});
+  }
+  const std::string table = names.family.parts_of(kTable).front().name;
+  for (const std::string& name : given) {
+    const std::string front = name.substr(0, name.size() - std::min(name.size(), table.size()));
+    const auto has_front = [&](const std::string& one) { return one.starts_with(front); };
+    if (front.empty() || name != front + table || !std::ranges::all_of(given, has_front)) continue;
+    throw_run({.where = folder.path().string(),
+               .failed = str("all names of tensors begin with \"", front, '"'),
+               .expected = table,
+               .got = name,
+               .hint = "save the model inside of the wrapper that has put this in front: _orig_mod "
+                       "of torch.compile, module of DistributedDataParallel, merge_and_unload of "
+                       "peft"});
+  }
 }
 
 // Compares a folder's tensors with the parameters.
@@ -235,6 +262,7 @@ void load_tensors(const ModelFolder& folder, const FolderNames& names,
   }
   const std::vector<std::string> problems = check_tensors(folder, names, config, shapes);
   if (!problems.empty()) {
+    refuse_wrapped(folder, names);
     throw_run({.where = folder.path().string(),
                .failed = str("the tensors are not those of the model that ", kConfigName,
                              " describes:\n  ", join(problems, "\n  "), "\n"),

@@ -20,15 +20,21 @@ namespace fs = std::filesystem;
 
 Json read_json(const fs::path& path, std::string& text) {
   text = read_file(path, kMaxConfigBytes);
-  Json json = parse_json(text);
-  if (json.is_object()) return json;
-  throw_run({.where = path.string(),
-             .failed = json.is_discarded() ? "this is no JSON, or only a part of it"
-                                           : "this holds no JSON object",
-             .hint = "copy the file again"});
+  std::string failed = text.empty() ? "the file is empty" : "this holds no JSON object";
+  try {
+    Json json = parse_json_or_throw(json_of_python(text));
+    if (json.is_object()) return json;
+  } catch (const Json::exception& error) {
+    const std::string_view what = error.what();  // "[its kind] line, column and reason"
+    const std::size_t begin = std::min(what.find(' ') + 1, what.size());
+    if (!text.empty()) failed = str("this is no JSON, or only a part of it: ", what.substr(begin));
+  }
+  throw_run({.where = path.string(), .failed = failed, .hint = "correct it, or copy it again"});
 }
 
+// Error (kRun) for a link to what is not there, as the Hub's cache has for a file that is missing.
 bool is_there(const fs::path& path) {
+  require_link_target(path);
   std::error_code ignored;
   return fs::exists(path, ignored);
 }
@@ -60,6 +66,23 @@ void refuse_packed(const fs::path& missing) {
              .hint = packed->hint});
 }
 
+// What to name in place of a folder that is no model: GGUF files and models in it; the Hub's cache
+// has these in snapshots/ID.
+std::string hint_on_models_in(const fs::path& folder) {
+  std::vector<std::string> found;
+  std::error_code ignored;
+  for (const fs::path& parent : {folder, folder / "snapshots"}) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(parent, ignored)) {
+      const fs::path& path = entry.path();
+      if (path.extension() == ".gguf" || fs::exists(path / kConfigName, ignored)) {
+        found.push_back(path.string());
+      }
+    }
+  }
+  std::ranges::sort(found);
+  return found.empty() ? "" : str("name a model in it: ", first_names(found, kShown));
+}
+
 // The kind of a file that is no folder, or of a packed one beside a path where nothing is.
 std::optional<FileKind> kind_in_place_of_folder(const fs::path& path) {
   std::error_code ignored;
@@ -80,19 +103,31 @@ std::optional<FileKind> kind_in_place_of_folder(const fs::path& path) {
                .got = first_names(shards, kShown),
                .hint = str("copy the index, too; a single file is named ", kSingleName)});
   }
+  const std::string expected = str(kSingleName, ", or ", kIndexName, " with its shards");
   const std::vector<std::string> pickles = files_like(folder, "pytorch_model", ".bin");
   if (!pickles.empty()) {
+    const std::string all = pickles.size() == 1 ? pickles.front() : "pytorch_model-*.bin";
     throw_run({.where = folder.string(),
                .failed = "the weights are pickles, which can run any code",
-               .expected = str(kSingleName, ", or ", kIndexName, " with its shards"),
+               .expected = expected,
                .got = join(pickles, ", "),
-               .hint = str("scripts/pytorch_to_safetensors.py ", pickles.front(), ' ', kSingleName,
+               .hint = str("scripts/pytorch_to_safetensors.py ", all, ' ', kSingleName,
                            " converts them")});
   }
-  throw_run({.where = folder.string(),
-             .failed = "there are no weights",
-             .expected = str(kSingleName, ", or ", kIndexName, " with its shards"),
-             .got = "neither"});
+  std::vector<std::string> others;
+  for (const char* ending : {kShardEnd, ".bin", ".pth", ".pt", ".ckpt", ".h5", ".msgpack"}) {
+    for (const std::string& name : files_like(folder, "", ending)) others.push_back(name);
+  }
+  const std::string models = hint_on_models_in(folder);
+  throw_run(
+      {.where = folder.string(),
+       .failed = "there are no weights",
+       .expected = expected,
+       .got = others.empty() ? "neither" : first_names(others, kShown),
+       .hint = others.empty() || !models.empty()
+                   ? models
+                   : str("rename a safetensors file that holds the whole model to ", kSingleName,
+                         ", or write one with save_pretrained of transformers")});
 }
 
 // The index's map of tensors to files.
@@ -107,9 +142,7 @@ std::map<std::string, std::string> weight_map(const Json& index, const fs::path&
   std::map<std::string, std::string> out;
   for (const auto& [tensor, file] : found->items()) {
     const std::string name = file.is_string() ? file.get<std::string>() : "";
-    const bool is_name = !name.empty() && name.find('/') == std::string::npos &&
-                         name.find('\0') == std::string::npos && name != "." && name != "..";
-    if (!is_name) {
+    if (!is_inside(name)) {
       throw_run({.where = str(path.string(), ": weight_map: ", tensor),
                  .expected = "the name of a file of the folder",
                  .got = file.dump()});
@@ -162,7 +195,8 @@ ModelFolder ModelFolder::open(const fs::path& path) {
     throw_usage({.where = path.string(),
                  .failed = "this is no model folder",
                  .expected = str("a folder with ", kConfigName),
-                 .got = "a folder without"});
+                 .got = "a folder without",
+                 .hint = hint_on_models_in(path)});
   }
   folder.config_ = read_json(path / kConfigName, folder.config_text_);
   if (const fs::path generation = path / kGenerationName; is_there(generation)) {
@@ -208,7 +242,7 @@ void ModelFolder::open_shards() {
   std::uint64_t bytes = 0;
   std::map<std::string, std::string> seen;
   for (const SafetensorsFile& file : files_) {
-    const std::string shard = file.path().filename().string();
+    const std::string shard = name_of(file);
     for (const std::string& tensor : file.names()) {
       bytes += file.at(tensor).bytes;
       const auto [first, is_new] = seen.emplace(tensor, shard);
@@ -267,6 +301,13 @@ std::vector<std::string> adapter_files(const fs::path& folder) {
     if (is_there(folder / name)) out.emplace_back(name);
   }
   return out;
+}
+
+bool is_inside(const std::string& name) {
+  const fs::path path(name);
+  return !name.empty() && name.find('\0') == name.npos && path.is_relative() &&
+         std::ranges::none_of(path,
+                              [](const fs::path& part) { return part == ".." || part == "."; });
 }
 
 std::string raw_header(const fs::path& path) {

@@ -20,9 +20,10 @@ class ModelFolder {
  public:
   // Error (kRun | kUsage) naming the file, and the tensor where there is one: no folder, no or a
   // broken config.json, a broken generation_config.json, no weights (or only packed or as pickles,
-  // with the command that unpacks or converts them), a missing or damaged file, an index that is no
-  // index, and a shard that lacks a tensor of the index, has one that the index does not give to
-  // it, or that another shard has too; of a GGUF file as GgufModel::open.
+  // with the command that unpacks or converts them), a missing or damaged file, a link to what is
+  // not there, an index that is no index, and a shard that lacks a tensor of the index, has one
+  // that the index does not give to it, or that another shard has too; of a GGUF file as
+  // GgufModel::open.
   [[nodiscard]] static ModelFolder open(const std::filesystem::path& path);
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
@@ -41,6 +42,10 @@ class ModelFolder {
   [[nodiscard]] std::filesystem::path main_file() const;
   // By name.
   [[nodiscard]] const std::vector<SafetensorsFile>& files() const { return files_; }
+  // The name of one of them inside the folder.
+  [[nodiscard]] std::string name_of(const SafetensorsFile& file) const {
+    return file.path().lexically_relative(path_).generic_string();
+  }
   // Names of all tensors, sorted.
   [[nodiscard]] std::vector<std::string> names() const;
   // The tensor, or nullptr; of a GGUF file without data.
@@ -65,6 +70,9 @@ inline constexpr const char* kConfigName = "config.json";
 inline constexpr const char* kGenerationName = "generation_config.json";
 inline constexpr const char* kSingleName = "model.safetensors";
 inline constexpr const char* kIndexName = "model.safetensors.index.json";
+
+// True for a name that a folder's file may have: no way out of the folder.
+[[nodiscard]] bool is_inside(const std::string& name);
 
 // The place of a model's keys in messages: the folder's config.json, or the GGUF file.
 [[nodiscard]] std::string config_place(const std::filesystem::path& path);

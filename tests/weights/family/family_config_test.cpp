@@ -96,6 +96,8 @@ TEST(FamilyConfig, AbsentKeysMeanWhatTheFamilySays) {
   config = test::small_llama().config;
   config.erase("num_key_value_heads");
   EXPECT_EQ(read(config).model.key_heads(), 2);
+  config["attention_dropout"] = nullptr;
+  EXPECT_EQ(read(config).model.attention_dropout, 0.0);
   config["model_type"] = "mistral";
   config["architectures"] = nullptr;
   config["sliding_window"] = nullptr;
@@ -157,6 +159,8 @@ TEST(FamilyConfig, ReadsLlama3AndYarn) {
                    (0.2 * std::log(4.0) + 1.0) / (0.1 * std::log(4.0) + 1.0));
   scaled["attention_factor"] = 1.25;
   EXPECT_EQ(rotary_of({{"rope_scaling", scaled}}).attention_factor, 1.25);
+  scaled = {{"rope_type", "yarn"}, {"factor", nullptr}, {"original_max_position_embeddings", 16}};
+  EXPECT_EQ(rotary_of({{"rope_scaling", scaled}}).factor, 4.0);  // of 64 and 16 positions
 }
 
 TEST(FamilyConfig, RefusesOtherRotaryPositions) {
@@ -180,6 +184,15 @@ TEST(FamilyConfig, RefusesOtherRotaryPositions) {
               HasSubstr("rope_scaling.spin: 3: not a key of rope_type \"linear\""));
   EXPECT_THAT(refused({{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 2}, {"truncate", 1}}}}),
               HasSubstr("rope_scaling.truncate: expected a boolean, got 1"));
+  EXPECT_THAT(refused({{"rope_scaling", {{"rope_type", "yarn"}}}}),
+              HasSubstr("rope_scaling.factor: missing: rope_scaling.rope_type needs it"));
+  EXPECT_THAT(refused({{"max_position_embeddings", nullptr},
+                       {"rope_scaling",
+                        {{"rope_type", "yarn"},
+                         {"factor", nullptr},
+                         {"original_max_position_embeddings", 16}}}}),
+              HasSubstr("rope_scaling.factor: expected a number, or null with "
+                        "max_position_embeddings, got null"));
   EXPECT_THAT(refused({{"rope_parameters", {{"full_attention", {{"rope_theta", 1.0}}}}}}),
               HasSubstr("rope_parameters.full_attention: expected one set of parameters"));
   EXPECT_THAT(refused({{"rope_parameters", {{"rope_theta", 5.0}}}}),
@@ -279,11 +292,22 @@ TEST(FamilyConfig, PassesOverWhatIsNoSettingInUse) {
 
 TEST(FamilyConfig, PassesOverKeysOfOtherKindsOfRotaryPositions) {
   Json config = test::small_llama().config;
-  config["rope_scaling"] = {{"rope_type", "default"}, {"factor", 1.0}, {"_by", "hand"}};
+  config["rope_scaling"] = {
+      {"rope_type", "default"}, {"factor", 1.0}, {"_by", "hand"}, {"mrope_section", {1, 1, 2}}};
   const FolderModel model = read(config);
   EXPECT_EQ(model.model.rotary, read(test::small_llama().config).model.rotary);
   EXPECT_THAT(model.passed_over,
-              testing::UnorderedElementsAre("rope_scaling.factor", "rope_scaling._by"));
+              testing::UnorderedElementsAre("rope_scaling.factor", "rope_scaling._by",
+                                            "rope_scaling.mrope_section"));
+}
+
+TEST(FamilyConfig, PassesOverKeysOfOtherFamilies) {
+  Json config = test::small_llama().config;
+  config["use_bidirectional_attention"] = true;
+  config["layer_types"] = nullptr;
+  const FolderModel model = read(config);
+  EXPECT_EQ(model.model, read(test::small_llama().config).model);
+  EXPECT_THAT(model.passed_over, testing::ElementsAre("use_bidirectional_attention"));
 }
 
 TEST(FamilyConfig, IgnoredKeysAreNotRead) {
@@ -340,8 +364,16 @@ TEST(FamilyConfig, RefusesUnknownFamiliesAndOtherModels) {
                         "gemma3_text, gpt2, llama, mistral, qwen2, qwen3, got \"mamba\""));
   EXPECT_THAT(test::error_of([] { static_cast<void>(read(Json::object())); }),
               HasSubstr("got no such key"));
-  EXPECT_THAT(refusal(test::small_llama(), {{"architectures", {"LlamaForTokenClassification"}}}),
-              HasSubstr("only language models are read: expected LlamaForCausalLM or LlamaModel"));
+  for (const Json& wrong :
+       {Json{"LlamaForTokenClassification"}, Json("LlamaForTokenClassification"), Json(1),
+        Json{"LlamaModel", "LlamaForTokenClassification"}}) {
+    EXPECT_THAT(
+        refusal(test::small_llama(), {{"architectures", wrong}}),
+        HasSubstr("only language models are read: expected LlamaForCausalLM or LlamaModel"));
+  }
+  for (const Json& right : {Json("LlamaForCausalLM"), Json{"LLaMAForCausalLM"}, Json::array()}) {
+    EXPECT_EQ(refusal(test::small_llama(), {{"architectures", right}}), "no error");
+  }
 }
 
 TEST(FamilyConfig, WritesAConfigThatMeansTheSameModel) {

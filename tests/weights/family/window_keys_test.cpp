@@ -81,6 +81,25 @@ TEST(WindowKeys, AreThoseOfTheFamilyThatReadsThem) {
   llama["model_type"] = "mistral";
   llama["architectures"] = nullptr;
   llama["num_key_value_heads"] = 1;
+  const auto with_types = [&](const Json& types) {
+    Json config = llama;
+    config["layer_types"] = types;
+    return config;
+  };
+  const char* const full = "full_attention";
+  const char* const slides = "sliding_attention";
+  for (const auto& [types, windows] : std::vector<std::pair<Json, Windows>>{
+           {{full, full}, {}}, {{full, slides}, {0, 12}}, {{slides, full}, {12, 0}}}) {
+    const FolderModel model = model_of_config(with_types(types));
+    EXPECT_EQ(model.model.window, windows);
+    EXPECT_THAT(model.passed_over, testing::IsEmpty());
+    const Json config = write_config(*find_family("mistral"), model.model, 10);
+    EXPECT_EQ(model_of_config(config).model, model.model);
+    EXPECT_EQ(config.contains("layer_types"), !windows.empty());
+  }
+  EXPECT_THAT(test::error_of([&] { static_cast<void>(model_of_config(llama)); }),
+              HasSubstr("layer_types: expected a type for each layer, 2, got 1"));
+  llama["layer_types"] = nullptr;
   const FolderModel mistral = model_of_config(llama);
   EXPECT_EQ(mistral.model.window, Windows({12}));
   EXPECT_EQ(mistral.model.longest_context(), 0);

@@ -36,11 +36,14 @@ class FamilyReader {
         !word.empty()) {
       family_.window = word;
     }
-    for (const std::string& key : reader.texts("unused")) {
-      std::erase_if(family_.keys, [&](const KeyRule& rule) { return rule.key == key; });
-      family_.unused.insert(key);
-    }
-    for (const std::string& key : reader.texts("unread")) family_.unread.insert(key);
+    const auto read_names = [&](const char* list, std::set<std::string>& into) {
+      for (const std::string& key : reader.texts(list)) {
+        std::erase_if(family_.keys, [&](const KeyRule& rule) { return rule.key == key; });
+        into.insert(key);
+      }
+    };
+    read_names("unused", family_.unused);
+    read_names("unread", family_.unread);
     for_each(reader, "model", [&](const config::Member& member) { read_setting(member); });
     for_each(reader, "keys", [&](const config::Member& member) { read_key(member); });
     for_each(reader, "tensors", [&](const config::Member& member) { read_tensor(member); });

@@ -59,10 +59,10 @@ struct Family {
   std::string prefix;             // of the base model's tensors; files without it are read too
   bool is_rotary = false;         // rope_theta, rope_scaling and rope_parameters are understood
   bool has_local_rotary = false;  // and rope_local_base_freq, the base of layers with a window
-  // Sliding windows: "always" = sliding_window is that of all layers; "switched" =
-  // use_sliding_window turns it on, from layer max_window_layers on or where layer_types says;
-  // "alternating" = of every other layer from the first on, or where layer_types says; "patterned" =
-  // of all but every sliding_window_pattern-th layer, likewise; "" = there are none.
+  // Sliding windows: "always" = sliding_window is that of all layers, or where layer_types says;
+  // "switched" = use_sliding_window turns it on, from layer max_window_layers on, or likewise;
+  // "alternating" = of every other layer from the first on, likewise; "patterned" = of all but
+  // every sliding_window_pattern-th layer, likewise; "" = there are none.
   std::string window;
   std::vector<std::pair<std::string, Json>> model;  // [model] of every member: our key, its value
   std::vector<KeyRule> keys;

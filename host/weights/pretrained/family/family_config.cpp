@@ -220,10 +220,11 @@ class ConfigReader {
     for (const KeyRule& rule : family_.keys) known.push_back(rule.key);
     for (const auto& [key, value] : config_.items()) {
       if (family_.unused.contains(key) || family_.find_key(key) != nullptr) continue;
-      if (is_window_key(family_, key) ||
+      const bool is_unread = family_.unread.contains(key);
+      if (is_window_key(family_, key) || (is_unread && value.is_null()) ||
           (family_.is_rotary && is_rotary_key(key, family_.has_local_rotary)))
         continue;
-      if (family_.unread.contains(key) || is_idle(key, value)) {
+      if (is_unread || is_idle(key, value)) {
         out_.passed_over.push_back(key);
         continue;
       }
@@ -290,11 +291,11 @@ const Family& family_of(const Json& config, const std::string& source) {
   }
   const auto named = config.find("architectures");
   if (named == config.end() || named->is_null()) return *family;
-  const bool fits =
-      named->is_array() && std::ranges::all_of(*named, [&](const Json& one) {
-        return std::ranges::any_of(family->architectures,
-                                   [&](const std::string& word) { return one == Json(word); });
-      });
+  const Json all = named->is_array() ? *named : Json::array({*named});
+  const bool fits = std::ranges::all_of(all, [&](const Json& one) {
+    return std::ranges::any_of(family->architectures,
+                               [&](const std::string& word) { return one == Json(word); });
+  });
   if (!fits) {
     throw_run({.where = str(source, ": architectures"),
                .failed = "only language models are read",

@@ -16,6 +16,7 @@ using config::RotaryScaling;
 constexpr double kDefaultTheta = 10000.0;
 // Of families with a local base, of the layers without a window.
 constexpr double kDefaultGlobalTheta = 1e6;
+constexpr const char* kLongest = "max_position_embeddings";
 constexpr const char* kLocalTheta = "rope_local_base_freq";
 constexpr const char* kGlobalParameters = "full_attention";
 constexpr const char* kLocalParameters = "sliding_attention";
@@ -41,7 +42,10 @@ const std::vector<ScalingKind>& scaling_kinds() {
 
 // True for a key of some kind, which another kind does not read.
 bool is_key_of_a_kind(std::string_view key) {
-  if (key == "short_factor" || key == "long_factor" || key == "finetuned") return true;
+  // The last one is of mrope, whose three places are one in a text.
+  for (const char* other : {"short_factor", "long_factor", "finetuned", "mrope_section"}) {
+    if (key == other) return true;
+  }
   return std::ranges::any_of(scaling_kinds(), [&](const ScalingKind& kind) {
     return std::ranges::find(kind.keys, key) != kind.keys.end();
   });
@@ -176,7 +180,7 @@ class RotaryReader {
       problem(kOriginal, *inner, str(outer->dump(), " as in ", kOriginal));
     }
     if (inner == nullptr) inner = outer;
-    if (inner == nullptr) inner = given_in(config_, "max_position_embeddings");
+    if (inner == nullptr) inner = given_in(config_, kLongest);
     if (inner != nullptr && inner->is_number_integer() && inner->get<std::int64_t>() > 0) {
       return inner->get<std::int64_t>();
     }
@@ -184,18 +188,32 @@ class RotaryReader {
     return 1;
   }
 
+  // yarn's factor where it is null; an absent one is an error for the library, too.
+  double ratio_of_contexts() {
+    const Json* const longest = given_in(config_, kLongest);
+    if (longest != nullptr && longest->is_number_integer()) {
+      return longest->get<double>() / static_cast<double>(out_.original_positions);
+    }
+    problem("factor", Json(), str("a number, or null with ", kLongest));
+    return 1.0;
+  }
+
   void read_kind(const ScalingKind& kind) {
     check_keys(kind);
     out_.scaling = kind.scaling;
     if (kind.scaling == RotaryScaling::kNone) return;
-    out_.factor = required("factor", 1.0);
+    const bool is_yarn = kind.scaling == RotaryScaling::kYarn;
+    if (is_yarn || kind.scaling == RotaryScaling::kLlama3) {
+      out_.original_positions = original_positions();
+    }
+    out_.factor = is_yarn && object_->contains("factor") && find("factor") == nullptr
+                      ? ratio_of_contexts()
+                      : required("factor", 1.0);
     if (out_.factor < 1.0) problem("factor", out_.factor, "a number of at least 1");
     if (kind.scaling == RotaryScaling::kLlama3) {
-      out_.original_positions = original_positions();
       out_.low_factor = required("low_freq_factor", out_.low_factor);
       out_.high_factor = required("high_freq_factor", out_.high_factor);
-    } else if (kind.scaling == RotaryScaling::kYarn) {
-      out_.original_positions = original_positions();
+    } else if (is_yarn) {
       read_yarn();
     } else if (kind.scaling == RotaryScaling::kDynamic) {
       read_dynamic();
@@ -205,11 +223,11 @@ class RotaryReader {
   // Frequencies are lowered in contexts beyond max_position_embeddings; some versions of the
   // library take the key's namesake in the object.
   void read_dynamic() {
-    const auto longest = config_.find("max_position_embeddings");
+    const auto longest = config_.find(kLongest);
     out_.original_positions = original_positions();
     if (longest == config_.end() || !longest->is_number_integer() || *longest < 1) {
-      return problems_.push_back(str("max_position_embeddings: expected an integer of at least 1, ",
-                                     "which ", name_, ".rope_type = \"dynamic\" needs"));
+      return problems_.push_back(str(kLongest, ": expected an integer of at least 1, which ", name_,
+                                     ".rope_type = \"dynamic\" needs"));
     }
     out_.original_positions = std::min(out_.original_positions, longest->get<std::int64_t>());
   }
@@ -338,12 +356,11 @@ void write_rotary(const RotaryConfig& rotary, bool has_local, Json& config) {
   }
   scaling["factor"] = rotary.factor;
   if (rotary.scaling == RotaryScaling::kDynamic) {
-    config["max_position_embeddings"] = rotary.original_positions;
+    config[kLongest] = rotary.original_positions;
   } else if (rotary.scaling != RotaryScaling::kLinear) {
     scaling["original_max_position_embeddings"] = rotary.original_positions;
     // Some versions of the library take the factor from these two.
-    config["max_position_embeddings"] =
-        std::llround(rotary.factor * static_cast<double>(rotary.original_positions));
+    config[kLongest] = std::llround(rotary.factor * static_cast<double>(rotary.original_positions));
   }
   if (rotary.scaling == RotaryScaling::kLlama3) {
     scaling["low_freq_factor"] = rotary.low_factor;

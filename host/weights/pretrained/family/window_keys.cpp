@@ -100,8 +100,7 @@ bool has_any(const Layers& layers) { return std::ranges::find(layers, true) != l
 
 bool is_window_key(const Family& family, const std::string& key) {
   if (family.window.empty()) return false;
-  if (key == kWindow) return true;
-  if (key == kTypes) return family.window != "always";
+  if (key == kWindow || key == kTypes) return true;
   if (key == kPattern) return family.window == "patterned";
   return family.window == "switched" && (key == kSwitch || key == kFirstLayer);
 }
@@ -113,9 +112,7 @@ std::vector<std::int64_t> read_windows(const Family& family, const Json& config,
   const bool is_count = count.is_number_integer() && count >= 1 && count <= kMaxLayers;
   if (!is_count) return {};  // which another message says
   const auto layers = count.get<std::int64_t>();
-  if (family.window == "always") {
-    return config::shortest_windows({tokens_of(config, problems)}, layers);
-  }
+  const bool is_always = family.window == "always";
   const bool is_switched = family.window == "switched";
   bool is_on = true;
   if (is_switched) {
@@ -127,6 +124,8 @@ std::vector<std::int64_t> read_windows(const Family& family, const Json& config,
   Layers own;
   if (!types.is_null()) {
     own = listed(types, layers, problems).value_or(Layers());
+  } else if (is_always) {
+    own = Layers(static_cast<std::size_t>(layers), true);
   } else if (is_switched) {
     own = from_first(config, layers, problems);
   } else {
@@ -137,7 +136,7 @@ std::vector<std::int64_t> read_windows(const Family& family, const Json& config,
   if (!types.is_null() && has_any(own) && tokens == 0 && problems.empty()) {
     add_problem(problems, kTypes, types, str("no \"", kSliding, "\" where there is no window"));
   }
-  if (!is_switched && has_any(own) && tokens == 0 && problems.empty()) {
+  if (!is_always && !is_switched && has_any(own) && tokens == 0 && problems.empty()) {
     add_problem(problems, kWindow, Json(), "an integer, because layers have a window");
   }
   std::vector<std::int64_t> windows;
@@ -150,13 +149,11 @@ void write_windows(const Family& family, const config::ModelConfig& model, Json&
   std::vector<std::int64_t> windows;
   for (std::int64_t i = 0; i < model.layers; ++i) windows.push_back(model.window_of(i));
   const std::int64_t tokens = std::ranges::max(windows);
-  if (family.window == "always") {
-    config[kWindow] = tokens > 0 ? Json(tokens) : Json();
-    return;
-  }
+  const bool is_always = family.window == "always";
   const bool is_switched = family.window == "switched";
   if (is_switched && tokens == 0) return;
-  config[kWindow] = tokens > 0 ? tokens : kDefaultWindow;
+  config[kWindow] = tokens > 0 ? Json(tokens) : is_always ? Json() : Json(kDefaultWindow);
+  if (is_always && (tokens == 0 || std::ranges::min(windows) > 0)) return;
   const auto first = std::ranges::find_if(windows, [](std::int64_t one) { return one > 0; });
   if (is_switched) config[kSwitch] = true;
   // The key that versions without layer_types read, where it says all.
