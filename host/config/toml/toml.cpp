@@ -173,16 +173,6 @@ Value convert(const toml::node& node, const Origin& origin, const std::string& p
        "a table, an array, a string, a number or a boolean", "", "quote it to make it a string");
 }
 
-// The line with this number, from 1, without its end.
-std::string_view line_of(std::string_view text, std::uint32_t number) {
-  for (std::uint32_t i = 1; i < number; ++i) {
-    const std::size_t end = text.find('\n');
-    if (end == std::string_view::npos) return {};
-    text.remove_prefix(end + 1);
-  }
-  return text.substr(0, text.find('\n'));
-}
-
 Value parse(std::string_view text, const Origin& origin) {
   KeyGuard(text, origin).check();
   try {
@@ -192,7 +182,7 @@ Value parse(std::string_view text, const Origin& origin) {
   } catch (const toml::parse_error& error) {
     const std::string description(error.description());
     fail(origin.at(error.source().begin), description, "", "",
-         syntax_hint(line_of(text, error.source().begin.line), description));
+         syntax_hint(text, error.source().begin.line, description));
   }
 }
 

@@ -45,6 +45,29 @@ Json parse_with_keys(std::string_view text, std::optional<std::string>& repeated
   });
 }
 
+// What is wrong, of nlohmann's message behind the place and before the text that was read, and what
+// to do about it where that does not say so.
+std::string hint_of(std::string_view message) {
+  constexpr std::pair<std::string_view, std::string_view> kHints[] = {
+      {"surrogate",
+       ": write both halves of the character, \\ud83d\\ude00, or the character itself"},
+      {"control character", ""},
+      {"; expected end of input",
+       ": one object a line, and nothing behind it, or all in one list, [{...}, {...}]"},
+      {"unexpected end of input", ": the object is cut off, or lacks a bracket"},
+      {"invalid literal",
+       ": keys and texts have double quotes, and quotes in texts a backslash before them; NaN and "
+       "None are written null; there are no comments"},
+      {"invalid string", ": quotes and backslashes in texts have a backslash before them"},
+      {"unexpected string", ": a comma is missing, or a backslash before a quote in a text"}};
+  const std::size_t begin = message.find(" - ") + 3;
+  const std::string_view reason = message.substr(begin, message.find("; last read: ") - begin);
+  for (const auto& [kind, hint] : kHints) {
+    if (reason.find(kind) != reason.npos) return str(reason, hint);
+  }
+  return std::string(reason);
+}
+
 }  // namespace
 
 void refuse_record(const std::string& where, const std::string& failed, const std::string& expected,
@@ -117,10 +140,9 @@ Json parse_object(const std::string& file, std::size_t first_line, std::string_v
     const std::string rest = printable(text.substr(offset, kShownWidth));
     const std::int64_t column = count_characters(before.substr(line_begin)) +
                                 (lines == 0 ? count_characters(before_text) : 0) + 1;
-    refuse_record(
-        str(file, ":", first_line + lines, ":", column), "the text is no JSON", "a JSON object",
-        rest.empty() ? "its end" : shortened(rest, kShownWidth),
-        "quotes and backslashes in texts have a backslash before them, and an object has its end");
+    refuse_record(str(file, ":", first_line + lines, ":", column), "the text is no JSON",
+                  "a JSON object", rest.empty() ? "its end" : shortened(rest, kShownWidth),
+                  hint_of(error.what()));
   } catch (const Json::out_of_range& error) {  // of a double: 1e999
     refuse_record(str(file, ":", first_line), "a number is too large", "numbers of 64 bits",
                   error.what());

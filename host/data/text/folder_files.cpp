@@ -40,14 +40,17 @@ FolderFiles list_files(const fs::path& folder) {
       if (!is_leftover_name(name)) out.folders.push_back(name);
     } else if (is_leftover_name(name)) {
       out.leftovers.push_back(name);
-    } else if (entry->is_regular_file(ignored)) {
+    } else if (entry->is_regular_file(ignored) || !entry->exists(ignored)) {
       out.files.push_back(entry->path());
+    } else {
+      out.others.push_back(name);
     }
   }
   if (error) throw_run(folder.string(), ": cannot be read: ", error.message());
   std::ranges::sort(out.files);
   std::ranges::sort(out.leftovers);
   std::ranges::sort(out.folders);
+  std::ranges::sort(out.others);
   return out;
 }
 
@@ -60,6 +63,11 @@ void warn_of_left_out(const std::string& where, const FolderFiles& listed) {
     log_warning(where,
                 ": folders inside it are not searched: ", first_names(listed.folders, kNamed),
                 "; name each of them to read it");
+  }
+  if (!listed.others.empty()) {
+    log_warning(where,
+                ": pipes, sockets and devices are left out: ", first_names(listed.others, kNamed),
+                "; copy their contents into files to read them");
   }
 }
 

@@ -13,9 +13,11 @@ namespace mneme::data {
 [[nodiscard]] bool is_leftover_name(const std::string& name);
 
 struct FolderFiles {
-  std::vector<std::filesystem::path> files;  // regular ones, by name
-  std::vector<std::string> leftovers;        // names that were left out, by name
-  std::vector<std::string> folders;          // names of folders inside, which are not searched
+  // Regular ones, by name, and broken symbolic links, which whoever reads them refuses.
+  std::vector<std::filesystem::path> files;
+  std::vector<std::string> leftovers;  // names that were left out, by name
+  std::vector<std::string> folders;    // names of folders inside, which are not searched
+  std::vector<std::string> others;     // names of pipes, sockets and devices
 };
 
 // Error (kRun) for a folder that cannot be read.

@@ -219,11 +219,13 @@ TEST(Toml, AStringThatIsNotClosedIsSaidToBe) {
   EXPECT_EQ(parse_error("a = \"it's\"  # it's\n"), "no error");
 }
 
+// The last part of the message.
+std::string hint(const std::string& text) {
+  const std::string error = parse_error(text);
+  return error.substr(error.rfind("; ") + 2);
+}
+
 TEST(Toml, SyntaxErrorsSayWhatWasMeant) {
-  const auto hint = [](const std::string& text) {
-    const std::string error = parse_error(text);
-    return error.substr(error.rfind("; ") + 2);
-  };
   EXPECT_EQ(hint("optimizer = adam"), "a string has quotation marks: optimizer = \"adam\"");
   EXPECT_EQ(hint("train = /data/x.txt  # a file"),
             "a string has quotation marks: train = \"/data/x.txt\"");
@@ -234,13 +236,33 @@ TEST(Toml, SyntaxErrorsSayWhatWasMeant) {
   EXPECT_EQ(hint("lr = 1,5"), "write a decimal point in place of the comma, or a list as [1, 2]");
   EXPECT_EQ(hint("lr = .5"), "write a digit before the decimal point");
   EXPECT_EQ(hint("lr: 1"), "write lr = 1");
+  EXPECT_EQ(hint("train: x.txt"), "a string has quotation marks: train = \"x.txt\"");
   EXPECT_EQ(hint("lr =\nb = 1"), "write a value behind the =, or remove the line");
   EXPECT_EQ(hint("// a comment"), "comments begin with #");
   EXPECT_EQ(hint("a = 1\na = 2"), "remove one of the two lines");
-  EXPECT_EQ(hint("a = \"C:\\data\""),
-            "write \\\\ for a backslash, or put the text between apostrophes, 'C:\\data'");
+  for (const char* path : {"C:\\data", "C:\\Users\\me", "C:\\x"}) {
+    EXPECT_EQ(hint(str("a = \"", path, "\"")),
+              "write \\\\ for a backslash, or put the text between apostrophes, 'C:\\data'");
+  }
   EXPECT_EQ(hint("[m.tier]\na = 1\n[m.tier]\na = 2\n"),
             "of several alike each begins with [[m.tier]]");
+}
+
+TEST(Toml, FilesOfAnotherEncodingOrLanguageAreNamed) {
+  using namespace std::string_literals;
+  EXPECT_EQ(hint("a = 1  # caf\xe9\n"), "convert the file (iconv -t UTF-8)");
+  for (const std::string& text : {"\xFF\xFE"
+                                  "a\0=\0001\0"s,
+                                  "\xFE\xFF\0a\0=\0001"s, "a\0=\0001\0"s, "\0a\0=\0001"s}) {
+    EXPECT_EQ(hint(text), "convert the file (iconv -f UTF-16 -t UTF-8)");
+  }
+  for (const char* text :
+       {"{\"data\": {\"train\": \"x\"}}", "\xEF\xBB\xBF{\n  \"data\": {\n", " {"}) {
+    EXPECT_EQ(hint(text), "this is JSON and not TOML: write key = value, below [section]") << text;
+  }
+  for (const char* text : {"data:\n  train: x", "---\na: 1", "a = 1\n- b", "data:  # of mine"}) {
+    EXPECT_EQ(hint(text), "this is YAML and not TOML: write key = value, below [section]") << text;
+  }
 }
 
 TEST(Toml, AFolderOrALibraryIsNoFileOfKeys) {

@@ -63,13 +63,41 @@ TEST(DialogueErrors, NameTheIdThatIsThereTwice) {
 
 TEST(DialogueErrors, NameThePlaceWhereALineIsNoJson) {
   expect_refused(R"({"document": "d", "turns": [{"speaker": 1, "text": "x"}])",
-                 {"no JSON", "its end"});
+                 {"no JSON",
+                  "its end; unexpected end of input; expected '}': the object is cut "
+                  "off, or lacks a bracket"});
   expect_refused(R"({"document": "d" "turns": []})", {"mine.jsonl:2:24", "no JSON"});
-  expect_refused(R"({"document": "d", "turns": [{"speaker": 1, "text": "\ud800"}]})", {"no JSON"});
   expect_refused(R"(["document"])", {"a JSON object", "[\"document\"]"});
   expect_refused("plain text", {"mine.jsonl:2:1", "no JSON"});
   expect_refused(R"({"document": 1e999})",
                  {"mine.jsonl:2: a number is too large: expected numbers of 64 bits", "'1e999'"});
+}
+
+TEST(DialogueErrors, SayWhyALineIsNoJson) {
+  const std::string quotes = ": quotes and backslashes in texts have a backslash before them";
+  const std::string line =
+      ": one object a line, and nothing behind it, or all in one list, [{...}, {...}]";
+  const std::string value =
+      "invalid literal: keys and texts have double quotes, and quotes in texts a backslash before "
+      "them; NaN and None are written null; there are no comments";
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {R"({"a": "\ud83d x"})",
+       R"(got  x"}; invalid string: surrogate U+D800..U+DBFF must be followed by U+DC00..U+DFFF: )"
+       R"(write both halves of the character, \ud83d\ude00, or the character itself)"},
+      {R"({"a": "\ude00"})", "surrogate U+DC00..U+DFFF must follow U+D800..U+DBFF: write both"},
+      {R"({"a": NaN})", "got NaN}; " + value},
+      {R"({"a": None})", "got None}; " + value},
+      {R"({'a': 1})", value},
+      {R"({"a": "he said "no" to it"})", value},
+      {"// a comment", value},
+      {R"({"a": 1},)", "got ,; unexpected ','; expected end of input" + line},
+      {R"({"a": 1} {"a": 2})", "unexpected '{'; expected end of input" + line},
+      {"{\"a\": \"\t\"}", "control character U+0009 (HT) must be escaped to \\u0009 or \\t"},
+      {R"({"a": "C:\x"})", "forbidden character after backslash" + quotes},
+      {R"({"a": "x})", "missing closing quote" + quotes},
+      {R"({"a": "" "b": 1})", "a comma is missing, or a backslash before a quote in a text"},
+      {R"({"a": -x})", "invalid number; expected digit after '-'"}};
+  for (const auto& [text, reason] : cases) expect_refused(text, {"the text is no JSON", reason});
 }
 
 TEST(DialogueErrors, NameTheLineThatIsNestedTooDeep) {

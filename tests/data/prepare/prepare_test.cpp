@@ -367,6 +367,17 @@ TEST_F(PrepareFails, OnAFolderOfLeftovers) {
                [&] { static_cast<void>(prepare(prepare_words_of(folder.path()), out_)); });
 }
 
+TEST_F(PrepareFails, OnABrokenLinkInAFolder) {
+  const TestFolder folder;
+  static_cast<void>(folder.write("a.txt", "a"));
+  fs::create_symlink("/mnt/gone/b.txt", folder.path() / "b.txt");
+  expect_error(ErrorKind::kUsage,
+               {"--train: ",
+                "/b.txt: the data cannot be read: expected a text file, got a "
+                "symbolic link to /mnt/gone/b.txt, which is not there"},
+               [&] { static_cast<void>(prepare(prepare_words_of(folder.path()), out_)); });
+}
+
 TEST_F(PrepareFails, WhenItIsInterrupted) {
   const auto train = folder_.write("train.txt", std::string(3'000'000, 'x'));
   PrepareOptions options;
