@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Turns a PyTorch checkpoint into a safetensors file that `mneme import` and `mneme inspect` read.
 
-usage: scripts/pytorch_to_safetensors.py CHECKPOINT OUT.safetensors [--key KEY] [--strip PREFIX]
+usage: scripts/pytorch_to_safetensors.py CHECKPOINT... OUT.safetensors [--key KEY] [--strip PREFIX]
 
 Needs Python 3.9 and nothing else: PyTorch is not imported, nor any code of the checkpoint. A
 checkpoint is a pickle, and a pickle may run any program when it is opened with torch.load; here every
@@ -13,10 +13,13 @@ Read are the zip format (PyTorch 1.6 and later) and the one before it (0.2 to 1.
 their dtype, tensors that share memory are written once for every name, and views that PyTorch marks as
 negated or conjugated are written as the numbers that they stand for. A tensor that safetensors cannot
 hold (complex128, quantised, sparse, ...) is refused with its name; --key and --strip leave it out.
+Entries with tensors that are not written, such as an optimizer's, are named. The tensors of several
+checkpoints, the shards of a model, are written into one file; a name that two of them have must have the
+same numbers in both.
 
-  --key KEY       the entry of the checkpoint that holds the weights, "a.b" for an entry of an entry;
-                  default: the checkpoint itself, or its only entry with tensors among
-                  model_state_dict, state_dict and model
+  --key KEY       the entry of each checkpoint that holds the weights, "a.b" for an entry of an entry;
+                  default: its only entry with tensors among model_state_dict, state_dict and model,
+                  or, without one, the checkpoint itself
   --strip PREFIX  keep only names that begin so, and remove it ("module." of DataParallel)
 
 Exit status: 0 done, 1 the file could not be converted, 2 wrong use.
@@ -65,6 +68,20 @@ USUAL_KEYS = ("model_state_dict", "state_dict", "model")
 
 class CheckpointError(Exception):
     """What is wrong with the input, for the user."""
+
+
+class NamedError(CheckpointError):
+    """The same behind the name of the file."""
+
+
+def of_file(path, function, *arguments):
+    """function(*arguments), whose errors are those of the checkpoint at the path."""
+    try:
+        return function(*arguments)
+    except (CheckpointError, OSError) as error:
+        raise NamedError(f"{path}: {error}") from error
+    except Exception as error:  # pickle and zipfile answer damaged bytes with any exception
+        raise NamedError(f"{path}: no checkpoint of PyTorch, or a damaged one ({type(error).__name__}: {error})") from error
 
 
 class DType:
@@ -418,6 +435,8 @@ def tensors_of(value):
         if isinstance(one, (list, tuple)):  # quantised layers pack their weights so
             one = next((part for part in one if isinstance(part, Unreadable)), None)
         if isinstance(one, (Tensor, Unreadable)):
+            if str(name) in tensors:
+                raise CheckpointError(f"two keys of tensors give one name, {str(name)!r}, as 1 and '1' do")
             tensors[str(name)] = one
     return tensors
 
@@ -432,31 +451,79 @@ def entry(checkpoint, key):
     return value
 
 
+def has_tensors(value):
+    """Whether there are tensors in it, at any depth."""
+    seen, waiting = set(), [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, (Tensor, Unreadable)):
+            return True
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, Inert):
+            waiting += one.__dict__.values()
+        if isinstance(one, dict):
+            waiting += one.values()
+        elif isinstance(one, (list, tuple, set, frozenset)):
+            waiting += one
+    return False
+
+
+def others(value, taken):
+    """The names of the entries with tensors that are not among those taken."""
+    entries = value.items() if isinstance(value, dict) and not is_module(value) else ()
+    return [str(name) for name, one in entries if str(name) not in taken and has_tensors(one)]
+
+
 def find_tensors(checkpoint, key):
-    """The tensors to write, by name."""
+    """The tensors to write, by name, and the names of entries with tensors that are left out."""
     if key is not None:
-        tensors = tensors_of(entry(checkpoint, key))
+        value = entry(checkpoint, key)
+        tensors = tensors_of(value)
         if not tensors:
             raise CheckpointError(f"--key {key}: no tensors there")
-        return tensors
-    tensors = tensors_of(checkpoint)
-    if any(isinstance(one, Tensor) for one in tensors.values()):
-        return tensors
-    found = [name for name in USUAL_KEYS
-             if isinstance(checkpoint, dict) and tensors_of(checkpoint.get(name))]
-    if len(found) == 1:
-        return tensors_of(checkpoint[found[0]])
-    if tensors:
-        return tensors
-    entries = ", ".join(map(str, checkpoint)) if isinstance(checkpoint, dict) else "no entries"
-    raise CheckpointError(f"which entry holds the weights? name it with --key; it has: {entries}")
+        return tensors, others(value, tensors)
+    entries = checkpoint if isinstance(checkpoint, dict) else {}
+    found = [name for name in USUAL_KEYS if tensors_of(entries.get(name))]
+    value = entries[found[0]] if found else checkpoint
+    tensors = tensors_of(value)
+    if len(found) > 1 or not tensors:
+        names = ", ".join(map(str, entries)) or "no entries"
+        raise CheckpointError(f"which entry holds the weights? name it with --key; it has: {names}")
+    return tensors, others(value, tensors) + (others(checkpoint, found) if found else [])
+
+
+def load_tensors(path, key):
+    """Those of find_tensors; the tensors know their path."""
+    tensors, left_out = find_tensors(load(path), key)
+    for tensor in tensors.values():
+        tensor.path = path
+    return tensors, left_out
+
+
+def is_same(one, other):
+    """Whether two tensors have the same dtype, shape and bytes."""
+    if isinstance(one, Unreadable) or isinstance(other, Unreadable):
+        return False
+    return (one.dtype.name, one.shape) == (other.dtype.name, other.shape) and \
+        bytes(read_data(one)) == bytes(read_data(other))
+
+
+def join(tensors, more):
+    """Adds the tensors of another checkpoint."""
+    for name, tensor in more.items():
+        if name in tensors and not is_same(tensors[name], tensor):
+            raise NamedError(f"{tensor.path}: {name}: {tensors[name].path} has this tensor with other numbers")
+        tensors.setdefault(name, tensor)
 
 
 def strip(tensors, prefix):
     kept = {name[len(prefix):]: tensor for name, tensor in tensors.items()
             if name.startswith(prefix)}
     if not kept:
-        raise CheckpointError(f"--strip {prefix}: no name begins so, as in {next(iter(tensors))!r}")
+        first, tensor = next(iter(tensors.items()))
+        raise NamedError(f"{tensor.path}: --strip {prefix}: no name begins so, as in {first!r}")
     return kept
 
 
@@ -464,7 +531,7 @@ def check_convertible(tensors):
     for name, tensor in tensors.items():
         reason = tensor.reason if isinstance(tensor, Unreadable) else tensor.problem
         if reason:
-            raise CheckpointError(f"{name}: {reason}")
+            raise NamedError(f"{tensor.path}: {name}: {reason}")
 
 
 def write_safetensors(path, tensors):
@@ -484,10 +551,7 @@ def write_safetensors(path, tensors):
 
 def read_data(tensor):
     """The tensor's numbers. A failure to read them is one of the checkpoint, not of the file that is written."""
-    try:
-        return tensor.data()
-    except OSError as error:
-        raise CheckpointError(error) from error
+    return of_file(tensor.path, tensor.data)
 
 
 def open_descriptor(path):
@@ -534,35 +598,37 @@ def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter,
                                      usage=argparse.SUPPRESS)
-    parser.add_argument("checkpoint", help=argparse.SUPPRESS)
-    parser.add_argument("out", help=argparse.SUPPRESS)
+    parser.add_argument("paths", nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--key", help=argparse.SUPPRESS)
     parser.add_argument("--strip", default="", help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
+    *checkpoints, out = options.paths
+    if not checkpoints:
+        parser.error("expected CHECKPOINT... OUT.safetensors")
     for stream in (sys.stdout, sys.stderr):  # names need not be UTF-8
         stream.reconfigure(errors="surrogateescape")
-    if is_same_file(options.checkpoint, options.out):
-        print(f"error: {options.out}: this is the checkpoint itself, which would be lost; name another "
+    if any(is_same_file(path, out) for path in checkpoints):
+        print(f"error: {out}: this is the checkpoint itself, which would be lost; name another "
               "file for the output", file=sys.stderr)
         return 2
+    tensors = {}
     try:
-        tensors = find_tensors(load(options.checkpoint), options.key)
+        for path in checkpoints:
+            more, left_out = of_file(path, load_tensors, path, options.key)
+            if left_out:
+                print(f"note: {path}: left out are the tensors of: {', '.join(left_out)}", file=sys.stderr)
+            join(tensors, more)
         if options.strip:
             tensors = strip(tensors, options.strip)
         check_convertible(tensors)
-        try:
-            size = write_safetensors(options.out, tensors)
-        except OSError as error:
-            print(f"error: {options.out}: {error}", file=sys.stderr)
-            return 1
-    except (CheckpointError, OSError) as error:
-        print(f"error: {options.checkpoint}: {error}", file=sys.stderr)
+        size = write_safetensors(out, tensors)
+    except NamedError as error:
+        print(f"error: {error}", file=sys.stderr)
         return 1
-    except Exception as error:  # pickle and zipfile answer damaged bytes with any exception
-        print(f"error: {options.checkpoint}: no checkpoint of PyTorch, or a damaged one "
-              f"({type(error).__name__}: {error})", file=sys.stderr)
+    except OSError as error:
+        print(f"error: {out}: {error}", file=sys.stderr)
         return 1
-    print(f"{options.out}: {len(tensors)} tensors, {size} bytes")
+    print(f"{out}: {len(tensors)} tensors, {size} bytes")
     return 0
 
 

@@ -48,6 +48,15 @@ def no_folder(path: Path) -> str:
     return "it is a file: expected the folder" if path.exists() else "there is no such folder"
 
 
+def check_link(path: Path) -> None:
+    """Errors: FormatError for a symbolic link to what is not there, which is_file() takes for no file."""
+    if path.is_symlink() and not path.exists():
+        raise FormatError(
+            f"{path}: a symbolic link to {path.readlink()}, which is not there; mount the disk that it leads to, or correct "
+            "the link"
+        )
+
+
 def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")

@@ -129,9 +129,10 @@ class Case(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         self.source, self.out = self.folder / "in.pt", self.folder / "out.safetensors"
+        self.shards = []  # before the source
 
     def convert(self, *arguments):
-        return subprocess.run([sys.executable, SCRIPT, self.source, self.out, *arguments],
+        return subprocess.run([sys.executable, SCRIPT, *self.shards, self.source, self.out, *arguments],
                               capture_output=True, text=True)
 
     def converted(self, *arguments):
@@ -144,7 +145,7 @@ class Case(unittest.TestCase):
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn(text, result.stderr)
         self.assertNotIn("Traceback", result.stderr)
-        self.assertEqual([path for path in self.folder.iterdir() if path != self.source], [])
+        self.assertEqual(set(self.folder.iterdir()) - {self.source, *self.shards}, set())
 
 
 class WithoutTorch(Case):
@@ -176,6 +177,55 @@ class WithoutTorch(Case):
         self.check_state(self.converted())
         write_zip(self.source, {"nets": {"best": self.state()}})
         self.check_state(self.converted("--key", "nets.best"))
+
+    def test_takes_the_weights_before_other_tensors(self):
+        one = tensor(LONG, "q", [5], (), ())
+        state = {"a": tensor(FLOAT, "f", [1], (1,), (1,))}
+        for value, left_out in (({"torch_rng_state": one, "model_state_dict": state, "epoch": 3}, "torch_rng_state"),
+                                ({"step": one, "state_dict": state, "optimizer": {"state": {0: [one]}}}, "step, optimizer"),
+                                ({"model": {**state, "list": [one], 1: {"b": one}, "none": [3]}}, "list, 1")):
+            write_zip(self.source, value)
+            self.assertEqual(self.converted(), {"a": ("F32", [1], f32(1))})
+            self.assertEqual(self.convert().stderr, f"note: {self.source}: left out are the tensors of: {left_out}\n")
+        self.assertEqual(self.convert("--key", "model").stderr,
+                         f"note: {self.source}: left out are the tensors of: list, 1\n")
+        write_zip(self.source, {**state, "sub": MODULE.__new__(MODULE), "parts": {"b": state}})
+        self.assertEqual(self.convert().stderr, f"note: {self.source}: left out are the tensors of: parts\n")
+        write_zip(self.source, {"a": one, "model": state, "state_dict": state})
+        self.out.unlink()
+        self.assert_refused("which entry holds the weights? name it with --key; it has: a, model, state_dict")
+
+    def test_refuses_two_keys_of_one_name(self):
+        one = tensor(FLOAT, "f", [1], (1,), (1,))
+        write_zip(self.source, {"state_dict": {1: one, "1": one}})
+        self.assert_refused("in.pt: two keys of tensors give one name, '1', as 1 and '1' do")
+
+    def test_joins_shards(self):
+        self.shards = [self.folder / "first.bin", self.folder / "second.bin"]
+        def one(*numbers):
+            return tensor(FLOAT, "f", numbers, (len(numbers),), (1,))
+        write_zip(self.shards[0], {"a": one(1), "tied": one(2, 3)})
+        write_legacy(self.shards[1], {"b": one(4), "tied": one(2, 3)})
+        write_zip(self.source, {"state_dict": {"net.c": one(5)}})
+        expected = {name: ("F32", [1], f32(number)) for name, number in (("a", 1), ("b", 4), ("net.c", 5))}
+        self.assertEqual(self.converted(), {**expected, "tied": ("F32", [2], f32(2, 3))})
+        self.assertEqual(self.converted("--strip", "net."), {"c": ("F32", [1], f32(5))})
+        self.out.unlink()
+        for other in (one(2, 4), one(2), tensor(LONG, "q", [2], (1,), (1,)), made_by("_rebuild_sparse_tensor", one(2))):
+            write_zip(self.source, {"tied": other})
+            self.assert_refused(f"error: {self.source}: tied: {self.shards[0]} has this tensor with other numbers")
+        self.source.write_bytes(b"hello, world")
+        self.assert_refused(f"error: {self.source}: no checkpoint of PyTorch")
+        write_zip(self.source, {"c": one(5)})
+        write_zip(self.shards[1], {"b": tensor(FLOAT, "f", [1, 2], (3,), (1,))})
+        self.assert_refused(f"error: {self.shards[1]}: a tensor reaches beyond its storage")
+        self.out = self.shards[0]
+        self.assertEqual(self.convert().returncode, 2)
+
+    def test_takes_options_between_paths(self):
+        write_zip(self.source, {"net": {"a": tensor(FLOAT, "f", [1], (1,), (1,))}})
+        subprocess.run([sys.executable, SCRIPT, self.source, "--key", "net", self.out], check=True, capture_output=True)
+        self.assertEqual(read_safetensors(self.out), {"a": ("F32", [1], f32(1))})
 
     def test_converts_a_whole_model_without_its_classes(self):
         child, model = MODULE(), MODULE()
@@ -420,8 +470,10 @@ class WithoutTorch(Case):
             self.assertNotIn("Traceback", result.stderr)
 
     def test_says_wrong_use(self):
-        result = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True)
-        self.assertEqual(result.returncode, 2)
+        for paths in ([], [self.source]):
+            result = subprocess.run([sys.executable, SCRIPT, *paths], capture_output=True, text=True)
+            self.assertEqual(result.returncode, 2)
+        self.assertIn("expected CHECKPOINT... OUT.safetensors", result.stderr)
 
 
 class WithTorch(Case):

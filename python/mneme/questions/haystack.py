@@ -11,7 +11,7 @@ from itertools import accumulate, chain, cycle
 from pathlib import Path
 
 from ..errors import FormatError, MnemeError
-from ..files import PathLike, check_is_text
+from ..files import PathLike, check_is_text, check_link
 from .draws import Draws
 from .length import Unit
 from .task import Fact
@@ -70,14 +70,16 @@ class Noise:
 
 
 class Books:
-    """The sentences of a text file, or of a folder's .txt files in the order of their names; hidden ones are left out.
+    """The sentences of a text file, or of a folder's .txt files in the order of their names.
 
-    Those left out are named on stderr. Errors: FormatError for a path that is neither, a folder without such files, a file
-    that is packed, a pointer or no UTF-8, and no sentences.
+    Hidden ones and pipes, sockets and devices are left out and named on stderr. Errors: FormatError for a path that is
+    neither, a link to what is not there, a folder without such files, a file that is packed, a pointer or no UTF-8, and no
+    sentences.
     """
 
     def __init__(self, path: PathLike, unit: Unit) -> None:
         self._path, self._unit = Path(path), unit
+        check_link(self._path)
         paths = [self._path] if self._path.is_file() else _listed(self._path)
         if not paths:
             raise FormatError(
@@ -119,16 +121,20 @@ class Books:
 
 def _listed(folder: Path) -> list[Path]:
     paths = sorted(folder.glob("*.txt"))
-    hidden = [path.name for path in paths if path.name.startswith(".")]
-    if hidden:
-        print(
-            f"mneme: warning: {folder}: hidden files are left out: {', '.join(hidden)}; name a file itself to read it",
-            file=sys.stderr,
-        )
-    return [path for path in paths if not path.name.startswith(".")]
+    hidden = [path for path in paths if path.name.startswith(".")]
+    others = [path for path in paths if path not in hidden and path.exists() and not (path.is_file() or path.is_dir())]
+    for what, left_out, hint in (
+        ("hidden files", hidden, "name a file itself to read it"),
+        ("pipes, sockets and devices", others, "copy their contents into files to read them"),
+    ):
+        if left_out:
+            names = ", ".join(path.name for path in left_out)
+            print(f"mneme: warning: {folder}: {what} are left out: {names}; {hint}", file=sys.stderr)
+    return [path for path in paths if path not in hidden and path not in others]
 
 
 def _text(path: Path) -> str:
+    check_link(path)
     check_is_text(path, "a text in UTF-8")
     try:
         return path.read_text(encoding="utf-8-sig")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ..errors import FormatError, MissingPackageError
-from ..files import PathLike, check_is_text, read_text
+from ..files import PathLike, check_is_text, check_link, read_text
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,11 @@ def unit_of(tokenizer: Optional[PathLike]) -> Unit:
     path = Path(tokenizer)
     if path.is_dir():
         files = [path / name for name in ("vocabulary.json", "tokenizer.json")]
-        found = next((file for file in files if file.is_file()), None)
+        found = next((file for file in files if os.path.lexists(file)), None)
         if found is None:
             raise FormatError(f"{path}: the folder has no tokenizer.json, and no vocabulary.json of a run")
         path = found
+    check_link(path)
     if not path.is_file():
         raise FormatError(f"{path}: there is no such file; name a tokenizer.json, or a folder or run that has one")
     check_is_text(path, "a tokenizer.json, or a run's vocabulary.json")

@@ -218,6 +218,26 @@ def test_hidden_books_are_left_out_and_named(tmp_path: Path, capsys: pytest.Capt
     )
 
 
+def test_books_that_are_no_files_are_refused_or_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.txt").write_text("It was late. " * 99)
+    (tmp_path / ".#a.txt").symlink_to("user@host.1")  # Emacs' lock
+    os.mkfifo(tmp_path / "pipe.txt")
+    questions.write(tmp_path / "out", "needle_single_2", test=1, length=200, books=tmp_path)
+    assert capsys.readouterr().err == (
+        f"mneme: warning: {tmp_path}: hidden files are left out: .#a.txt; name a file itself to read it\n"
+        f"mneme: warning: {tmp_path}: pipes, sockets and devices are left out: pipe.txt; copy their contents into files to "
+        "read them\n"
+    )
+    (tmp_path / "b.txt").symlink_to("/mnt/gone/b.txt")
+    for books in (tmp_path, tmp_path / "b.txt"):
+        with pytest.raises(mneme.FormatError, match="/b.txt: a symbolic link to /mnt/gone/b.txt, which is not there; mount"):
+            questions.Maker(["needle_single_2"], books=books)
+    (tmp_path / "tokenizer.json").symlink_to("gone.json")
+    for tokenizer in (tmp_path, tmp_path / "tokenizer.json"):
+        with pytest.raises(mneme.FormatError, match="/tokenizer.json: a symbolic link to gone.json, which is not there"):
+            questions.Maker(["needle_single_2"], tokenizer=tokenizer)
+
+
 def test_files_that_are_there_stay(tmp_path: Path) -> None:
     (tmp_path / "test.jsonl").write_text("mine")
     with pytest.raises(mneme.MnemeError, match="test.jsonl is there already; remove it, or name another folder"):
