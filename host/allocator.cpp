@@ -9,13 +9,13 @@
 // cut up the heap between temporaries: an evaluation with the C library's had 1.2 times as much
 // memory.
 //
-// Freed memory of any size is cut for smaller requests. By default jemalloc leaves whole what is more
-// than 64 times the request (lg_extent_max_active_fit is 6) and asks the system instead. That counts
-// on freed memory going back, which it does not here: freed neighbours are joined, so the keys and
-// values of a memory that is reset became one piece too large to be cut for the next ones, and an
-// evaluation of questions grew by them with every question.
+// Freed memory of up to 1024 times a request (2^10) is cut for it. By default jemalloc leaves whole
+// what is more than 64 times as large (lg_extent_max_active_fit is 6) and asks the system instead.
+// That counts on freed memory going back, which it does not here: freed neighbours are joined, so
+// the keys and values of a memory that is reset became one piece too large to be cut for the next
+// ones, and an evaluation of questions grew by them with every question.
 
 // jemalloc looks for this name; the environment's MALLOC_CONF goes before it.
 extern "C" __attribute__((visibility("default"))) const char* malloc_conf;
 const char* malloc_conf =
-    "dirty_decay_ms:-1,oversize_threshold:0,thp:always,lg_extent_max_active_fit:64";
+    "dirty_decay_ms:-1,oversize_threshold:0,thp:always,lg_extent_max_active_fit:10";
