@@ -63,6 +63,7 @@ LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 PACKERS = {b"\x1f\x8b": ("gzip", "gzip"), b"\xfd7zXZ\0": ("xz", "xz"), b"\x28\xb5\x2f\xfd": ("zstd", "zstd"),
            b"BZh": ("bzip2", "bzip2"), b"\x5d\0\0": ("lzma", "xz"), b"\x04\x22\x4d\x18": ("lz4", "lz4")}
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
+CHECKPOINT_ENDS = (".bin", ".pt", ".pth", ".ckpt")
 USUAL_KEYS = ("model_state_dict", "state_dict", "model")
 
 
@@ -610,6 +611,10 @@ def main(arguments):
     if any(is_same_file(path, out) for path in checkpoints):
         print(f"error: {out}: this is the checkpoint itself, which would be lost; name another "
               "file for the output", file=sys.stderr)
+        return 2
+    if out.endswith(CHECKPOINT_ENDS) and os.path.exists(out):  # the last of *.bin, where OUT was forgotten
+        print(f"error: {out}: this is there and named as a checkpoint, which would be lost; name the output last, "
+              "as model.safetensors", file=sys.stderr)
         return 2
     tensors = {}
     try:

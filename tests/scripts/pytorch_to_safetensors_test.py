@@ -381,6 +381,16 @@ class WithoutTorch(Case):
             self.assertEqual(self.source.read_bytes(), before)
             self.assertEqual(hard.read_bytes(), before)
 
+    def test_never_writes_over_another_checkpoint(self):
+        write_zip(self.source, {"a": tensor(FLOAT, "f", [1], (1,), (1,))})
+        for name in ("second.bin", "second.pt", "second.pth", "second.ckpt"):
+            self.out = self.folder / name
+            self.out.write_bytes(b"other weights")
+            result = self.convert()
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(f"{name}: this is there and named as a checkpoint, which would be lost", result.stderr)
+            self.assertEqual(self.out.read_bytes(), b"other weights")
+
     def test_says_that_a_file_is_a_pointer_or_converted_already(self):
         self.source.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n")
         self.assert_refused("a pointer of Git LFS in place of the file: fetch it with git lfs pull")
