@@ -105,7 +105,7 @@ class LogLinearAttention(mneme.Memory):
         self.inner = self.count * self.values
         self.channels = self.inner + 2 * self.keys  # of x, B and C
         s.parameter("in_weight", [self.inner + self.channels + self.count * (1 + self.levels), s.width], mneme.fan_in_uniform())
-        s.parameter("convolution_weight", [self.convolution, self.channels], mneme.fan_in_uniform(self.convolution))
+        s.parameter("convolution_weight", [self.convolution, 1, self.channels], mneme.fan_in_uniform(self.convolution))
         s.parameter("convolution_bias", [self.channels], mneme.fan_in_uniform(self.convolution))
         s.parameter("rate_log", [self.count], mneme.uniform(0.0, 2.7725887), group="none")  # log 1 to log 16
         s.parameter("step_bias", [self.count], mneme.uniform(-6.9072552, -2.2521685), group="none")

@@ -165,7 +165,7 @@ class NeuralMemory:
             self.shapes = {"first": (hidden, self.width), "second": (self.width, hidden)}
 
         s.parameter("in_weight", [3 * inner, s.width], mneme.fan_in_uniform())
-        s.parameter("convolution_weight", [self.taps, 3 * inner], mneme.fan_in_uniform(self.taps))
+        s.parameter("convolution_weight", [self.taps, 1, 3 * inner], mneme.fan_in_uniform(self.taps))
         for name in RATES:
             start = getattr(options, name)
             if start > 0.0:
@@ -203,7 +203,7 @@ class NeuralMemory:
 
     def convolved(self, layer, x, before, channels):
         """silu of the convolution of some `channels` of x [B,T,channels], `before` [B,taps-1,channels]; and the newest inputs."""
-        weight = layer.parameter("convolution_weight")[:, channels]
+        weight = layer.parameter("convolution_weight")[:, 0, channels]
         rows = x if self.taps == 1 else torch.cat([before.expand(x.shape[0], -1, -1), x], 1)
         length = x.shape[1]
         mixed = sum(rows[:, i:i + length] * weight[i] for i in range(self.taps))

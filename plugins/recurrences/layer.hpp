@@ -107,7 +107,8 @@ class ShortConvolution {
   // `taps` of at least 2.
   ShortConvolution(mneme::Setup& s, int64_t channels, int64_t taps, bool has_bias)
       : taps_(taps), has_bias_(has_bias) {
-    weight_ = s.parameter("convolution_weight", {taps, channels}, mneme::fan_in_uniform(taps));
+    // Three dimensions, so that Muon leaves it to Adam: a filter for each channel is no matrix.
+    weight_ = s.parameter("convolution_weight", {taps, 1, channels}, mneme::fan_in_uniform(taps));
     if (has_bias) {
       bias_ = s.parameter("convolution_bias", {channels}, mneme::fan_in_uniform(taps));
     }

@@ -49,7 +49,7 @@ class Naive:
         for i in range(taps):
             before = taps - 1 - i
             if before < len(history):
-                total = total + self.p["convolution_weight"][i, channels] * history[-1 - before]
+                total = total + self.p["convolution_weight"][i, 0, channels] * history[-1 - before]
         return torch.nn.functional.silu(total)
 
     def rate(self, name: str, h: int, x: Any) -> Any:

@@ -59,7 +59,7 @@ class NaiveLayer {
   }
   // silu of each token's sum over its own and the last inputs.
   at::Tensor convolved(const at::Tensor& x) const {
-    const at::Tensor taps = weight("convolution_weight");
+    const at::Tensor taps = weight("convolution_weight").squeeze(1);
     at::Tensor out = at::zeros_like(x);
     for (int64_t t = 0; t < x.size(1); ++t) {
       for (int64_t back = 0; back < taps.size(0) && back <= t; ++back) {
