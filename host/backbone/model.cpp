@@ -39,30 +39,11 @@ void refuse(const std::string& key, const std::string& failed, const std::string
   throw_usage(ErrorText{.where = key, .failed = failed, .expected = expected, .hint = hint});
 }
 
-void check_positions(const config::ModelConfig& c) {
-  const bool is_relative = config::is_relative(c.position);
-  const std::string position = str("model.position = \"", config::to_word(c.position), "\"");
-  if (is_relative && c.width % 2 != 0) {
-    refuse("model.width", str("relative positions pair sines and cosines; width is ", c.width),
-           "an even width", "use an even width or another position scheme");
-  }
-  if (c.clamp_distance > 0 && !is_relative && c.position != PositionScheme::kAlibi) {
-    refuse("model.clamp_distance", str("there are no distances to clamp with ", position),
-           "position = \"relative\", \"disentangled\" or \"alibi\"", "set clamp_distance = 0");
-  }
-  if (c.memory_position == config::MemoryPosition::kFixed &&
-      c.position != PositionScheme::kRotary) {
-    refuse("model.memory_position = \"fixed\"", str("rows have no turn to fix with ", position),
-           "position = \"rotary\"", "set memory_position = \"previous\"");
-  }
-  if (c.untie_position_bias && !is_relative) {
-    refuse("model.untie_position_bias", str("there are no position biases with ", position),
-           "position = \"relative\"", "set untie_position_bias = false");
-  }
-}
-
 void check(const config::ModelConfig& c, const ModelSetup& setup) {
-  check_positions(c);
+  if (auto problem = config::find_position_problem(c)) {
+    problem->where.insert(0, "model.");
+    throw_usage(*problem);
+  }
   if (setup.vocabulary < 1) {
     refuse("data", str("the vocabulary has ", setup.vocabulary, " ids"), "at least one id",
            "check the training data");
@@ -80,16 +61,8 @@ void check(const config::ModelConfig& c, const ModelSetup& setup) {
     refuse("model.position = \"learned\"", "the longest segment is not known",
            "train.segment or eval.segment of at least 1", "set train.segment");
   }
-  const auto check_length = [&](const char* key, std::int64_t segment) {
-    if (c.position != PositionScheme::kLearned || c.positions < 1 || segment <= c.positions) return;
-    refuse(str(key, " = ", segment), "the segment is longer than the table of learned positions",
-           str("at most model.positions, ", c.positions), "shorten the segments");
-  };
-  // What the rows of memories add is known when the first segment is computed.
-  check_context(c, setup.train_segment, 0, str("train.segment = ", setup.train_segment));
-  check_context(c, setup.eval_segment, 0, str("eval.segment = ", setup.eval_segment));
-  check_length("train.segment", setup.train_segment);
-  check_length("eval.segment", setup.eval_segment);
+  check_segment(c, "train.segment", setup.train_segment);
+  check_segment(c, "eval.segment", setup.eval_segment);
 }
 
 std::int64_t learned_positions(const config::ModelConfig& config, const ModelSetup& setup) {
@@ -131,6 +104,15 @@ memory::BackboneInfo backbone_info(const config::ModelConfig& config, const Mode
   info.seed = setup.seed;
   info.draws_parameters = setup.draws_parameters;
   return info;
+}
+
+void check_segment(const config::ModelConfig& config, const char* key, std::int64_t segment) {
+  const std::string where = str(key, " = ", segment);
+  check_context(config, segment, 0, where);  // the rows of memories are known with the first one
+  if (config.position != PositionScheme::kLearned || config.positions < 1) return;
+  if (segment <= config.positions) return;
+  refuse(where, "the segment is longer than the table of learned positions",
+         str("at most model.positions, ", config.positions), "shorten the segments");
 }
 
 std::unique_ptr<Model> make_model(const config::ModelConfig& config, const ModelSetup& setup) {

@@ -134,6 +134,10 @@ class Model {
 // Errors: Error(kUsage) for settings that do not go together.
 std::unique_ptr<Model> make_model(const config::ModelConfig& config, const ModelSetup& setup);
 
+// Error (kUsage) for a segment longer than the model's positions or ModelConfig::longest_context
+// allow. `key`: "train.segment".
+void check_segment(const config::ModelConfig& config, const char* key, std::int64_t segment);
+
 // `memory::BackboneInfo` for a stack before the model exists (tiers are created first: same_length
 // needs their context rows).
 memory::BackboneInfo backbone_info(const config::ModelConfig& config, const ModelSetup& setup);

@@ -19,6 +19,7 @@
 #include "host/compare/planning/earlier_comparison.hpp"
 #include "host/compare/runs.hpp"
 #include "host/compare/tuning/halving.hpp"
+#include "host/optim/parameter_groups.hpp"
 #include "host/optim/schedule.hpp"
 #include "host/run/cost/flops.hpp"
 #include "host/run/cost/footprint.hpp"
@@ -28,6 +29,7 @@
 #include "host/run/run_folder.hpp"
 #include "host/scores/generated.hpp"
 #include "host/tensor/device.hpp"
+#include "host/train/windows.hpp"
 #include "host/weights/official_weights.hpp"
 #include "mneme/abi.h"
 
@@ -159,6 +161,8 @@ std::vector<ArmRecord> make_arms(const std::vector<ArmSetup>& setups,
     try {
       run::check_training_fits(setup.experiment, options);
       run::Runtime runtime(setup.experiment, options);
+      optim::check_groups(setup.experiment.train, runtime.parameters());
+      optim::check_frozen(runtime.parameters());
       if (!initial_weights.empty()) {
         static_cast<void>(weights::load_initial_weights(runtime, initial_weights));
       }
@@ -179,6 +183,9 @@ std::vector<ArmRecord> make_arms(const std::vector<ArmSetup>& setups,
                                                setup.experiment.train.lanes)),
                     .runs = {}};
       arms.push_back(std::move(arm));
+      for (const std::string& line : train::window_warnings(runtime)) {
+        log_warning(setup.name, ": ", line);
+      }
     } catch (const Error& error) {
       if (!may_be_refused) throw error.with_context(setup.name);
       arms.push_back(refused_arm(setup, error.what()));

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "host/base/error.hpp"
 #include "host/base/words.hpp"
 #include "host/config/replay.hpp"
 #include "host/config/task_settings.hpp"
@@ -200,6 +201,9 @@ struct ModelConfig {
   [[nodiscard]] std::int64_t longest_context() const;
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
+
+// The first key of [model], as `where`, that does not go with the position scheme, and why.
+[[nodiscard]] std::optional<ErrorText> find_position_problem(const ModelConfig& model);
 
 // ModelConfig::window of windows that are repeated over so many layers.
 [[nodiscard]] std::vector<std::int64_t> shortest_windows(const std::vector<std::int64_t>& windows,

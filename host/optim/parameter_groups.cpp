@@ -44,21 +44,6 @@ double default_decay(const config::TrainConfig& train, const memory::TierParamet
   return parameter.tensor.dim() <= 1 ? 0.0 : train.weight_decay;
 }
 
-// Error (kUsage) for the first parameter that a group gives to Muon and that is no matrix.
-void check_matrices(const config::TrainConfig& train,
-                    const std::vector<TrainableParameter>& parameters) {
-  for (const TrainableParameter& parameter : parameters) {
-    if (!parameter.by_muon || is_matrix(parameter.tensor)) continue;
-    throw_usage({.where = str("train.group ", group_of(train, parameter.name).value_or(0) + 1,
-                              ": optimizer"),
-                 .failed = str("Muon cannot update ", parameter.name),
-                 .expected = "matrices of at least two rows and two columns",
-                 .got = str("shape ", list_text(parameter.tensor.sizes().vec())),
-                 .hint = "leave the parameter out of the group, or name it in one before it with "
-                         "optimizer = \"adamw\""});
-  }
-}
-
 // "memory.<tier index>".
 std::string tier_of(const std::string& name) { return name.substr(0, name.find('.', 7)); }
 
@@ -107,6 +92,20 @@ std::string rule_of(const config::TrainConfig& train, const TrainableParameter& 
   if (parameter.is_frozen) return "none";
   if (train.optimizer != config::Optimizer::kMuon) return std::string(to_word(train.optimizer));
   return parameter.by_muon ? "muon" : "adamw";
+}
+
+void check_matrices(const config::TrainConfig& train,
+                    const std::vector<TrainableParameter>& parameters) {
+  for (const TrainableParameter& parameter : parameters) {
+    if (!parameter.by_muon || is_matrix(parameter.tensor)) continue;
+    throw_usage({.where = str("train.group ", group_of(train, parameter.name).value_or(0) + 1,
+                              ": optimizer"),
+                 .failed = str("Muon cannot update ", parameter.name),
+                 .expected = "matrices of at least two rows and two columns",
+                 .got = str("shape ", list_text(parameter.tensor.sizes().vec())),
+                 .hint = "leave the parameter out of the group, or name it in one before it with "
+                         "optimizer = \"adamw\""});
+  }
 }
 
 void check_groups(const config::TrainConfig& train,

@@ -51,8 +51,13 @@ struct TrainableParameter {
 [[nodiscard]] std::string rule_of(const config::TrainConfig& train,
                                   const TrainableParameter& parameter);
 
-// Error (kUsage) for a pattern of a [[train.group]] that names no parameter, with the nearest one,
-// and for a group with `optimizer` = "muon" that gives it a parameter which is no matrix.
+// Error (kUsage) for the first of these parameters that a [[train.group]] with `optimizer` = "muon"
+// gives to Muon and that is no matrix. They may be a part of all.
+void check_matrices(const config::TrainConfig& train,
+                    const std::vector<TrainableParameter>& parameters);
+
+// Of all parameters: Error (kUsage) for a pattern of a [[train.group]] that names none, with the
+// nearest one, and as check_matrices.
 void check_groups(const config::TrainConfig& train,
                   const std::vector<TrainableParameter>& parameters);
 

@@ -121,6 +121,7 @@ void outline_model(const config::Experiment& experiment, const data::Stream* str
   const std::int64_t rows = stack->context_rows(memory::Phase::kTraining);
   sizes.context_rows = plan.context_rows = run::reached_rows(rows, tokens);
   sizes.rider_rows = run::reached_rows(stack->rider_rows(memory::Phase::kTraining), tokens);
+  plan.windows = windowed_layers(experiment.model, *stack, tokens);
   model->set_context_rows(rows);  // refuses same_length without rows
   for (const backbone::Parameter& parameter : model->parameters()) {
     add_part(plan.backbone, part_of(parameter.name), parameter.tensor.numel());

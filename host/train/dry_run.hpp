@@ -20,6 +20,7 @@
 #include "host/run/cost/flops.hpp"
 #include "host/run/cost/footprint.hpp"
 #include "host/run/runtime.hpp"
+#include "host/train/windows.hpp"
 
 namespace mneme::train {
 
@@ -44,6 +45,7 @@ struct TrainingPlan {
   std::vector<ParameterPart> backbone, memory;
   std::int64_t context_rows = 0;         // that the memory's contexts hold before a segment
   memory::ReplacedLayers replaced = {};  // layers whose attention a tier replaces
+  std::vector<WindowedLayers> windows;   // of model.window
   run::Footprint estimate;
   // Absent when they could not be counted; then `flops_problem` says why.
   std::optional<run::FlopsPerToken> flops;
@@ -91,12 +93,13 @@ struct ExperimentCheck {
 // Before anything is read or computed: each tier's plugin loads, takes its options and weights and
 // makes the tier. Logs nothing. Errors: as Stack gives them.
 void check_memory(const config::Experiment& experiment, plugin::PluginLoader& loader);
-// The same, and that the data files are there; they are not read. Error (kUsage) with every problem
-// of the data, or those of check_memory.
+// The same, and that the data files are there, that segments hold a task's answer and have positions;
+// no data are read. Error (kUsage) with every problem of data and segments, or those of check_memory.
 void check_inputs(const config::Experiment& experiment, plugin::PluginLoader& loader);
 
-// Checks the keys, each tier's plugin with its options and weights, then that the data files are
-// there and the plugins make their tiers; no data are read. Error (kUsage) with every problem.
+// Checks the keys, each tier's plugin with its options and weights, what check_inputs does, then that
+// the plugins make their tiers, and groups give Muon no vector of a tier; no data are read.
+// Error (kUsage) with every problem.
 [[nodiscard]] ExperimentCheck check_experiment(const ExperimentSource& source);
 
 // The experiment with every default filled in, the plugins' options too. Errors: as

@@ -1,15 +1,19 @@
 // Checking an experiment before anything is computed, and filling in its defaults.
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "host/backbone/model.hpp"
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
 #include "host/base/text.hpp"
 #include "host/config/options.hpp"
 #include "host/data/corpus/id_file.hpp"
 #include "host/data/prepare/prepared.hpp"
+#include "host/data/tasks/answer_task.hpp"
 #include "host/memory/abi/groups.hpp"
+#include "host/optim/parameter_groups.hpp"
 #include "host/plugin/loader.hpp"
 #include "host/plugin/plugin_options.hpp"
 #include "host/plugin/plugin_search.hpp"
@@ -76,6 +80,19 @@ void check_data(const config::DataConfig& data, config::Problems& problems) {
   });
 }
 
+// What a model with learned positions and a task with an answer ask of segments; nothing is drawn.
+void check_segments(const config::Experiment& experiment, config::Problems& problems) {
+  std::unique_ptr<const data::AnswerTask> task;
+  if (!config::find_size_problem(experiment.data)) task = data::make_answer_task(experiment.data);
+  const auto check = [&](const std::string& section, std::int64_t segment) {
+    const std::string key = section + ".segment";
+    collect(problems, [&] { backbone::check_segment(experiment.model, key.c_str(), segment); });
+    if (task) collect(problems, [&] { data::AnswerCut(*task, segment, section); });
+  };
+  check("train", experiment.train.segment);
+  if (experiment.eval.segment != experiment.train.segment) check("eval", experiment.eval.segment);
+}
+
 // One line for the keys, one a tier, one for the data.
 std::vector<std::string> checked_lines(const config::Experiment& experiment) {
   std::vector<std::string> lines = {
@@ -105,6 +122,7 @@ void check_memory(const config::Experiment& experiment, plugin::PluginLoader& lo
 void check_inputs(const config::Experiment& experiment, plugin::PluginLoader& loader) {
   config::Problems problems;
   check_data(experiment.data, problems);
+  check_segments(experiment, problems);
   problems.throw_if_any();
   check_memory(experiment, loader);
 }
@@ -122,8 +140,14 @@ ExperimentCheck check_experiment(const ExperimentSource& source) {
     collect(problems, [&] { resolve_tier(tier, folders, loader, problems); });
   }
   check_data(check.experiment.data, problems);
+  check_segments(check.experiment, problems);
   if (problems.empty()) {
-    collect(problems, [&] { static_cast<void>(outline_memory(check.experiment, loader)); });
+    collect(problems, [&] {
+      const auto stack = outline_memory(check.experiment, loader);
+      const config::TrainConfig& train = check.experiment.train;
+      // The backbone's parameters depend on the data's vocabulary.
+      optim::check_matrices(train, optim::group_parameters(train, {}, stack->parameters()));
+    });
   }
   problems.throw_if_any();
   check.checked = checked_lines(check.experiment);

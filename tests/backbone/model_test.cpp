@@ -393,11 +393,10 @@ TEST(Model, RefusesSettingsThatDoNotGoTogether) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
   };
   expect(refused([](auto& c, auto&) { c.memory_position = config::MemoryPosition::kFixed; }),
-         "model.memory_position = \"fixed\": rows have no turn to fix with model.position = "
-         "\"relative\": expected position = \"rotary\"");
+         "model.memory_position: rows have no turn to fix with model.position = \"relative\": "
+         "expected position = \"rotary\"");
   expect(refused([](auto& c, auto&) { c.width = c.embedding = 13; }),
-         "model.width: relative positions pair sines and cosines; width is 13: expected an even "
-         "width");
+         "model.width: expected an even number with position = \"relative\"");
   expect(refused([](auto& c, auto&) {
            c.position = PositionScheme::kNone;
            c.clamp_distance = 4;

@@ -85,6 +85,36 @@ TEST_F(Config, DryRunSaysWhichRowsWindowsHide) {
   EXPECT_THAT(plan("17"), testing::AllOf(HasSubstr("17 tokens"), Not(HasSubstr("never attended"))));
 }
 
+// The layer with the window has no memory.
+TEST_F(Config, DryRunCountsRowsOfTheLayersThatHaveThem) {
+  const auto plan = [&](const std::string& layers) {
+    const ProgramResult result =
+        run_mneme({"train", cached("layers = " + layers + '\n'), "--dry-run", "--set",
+                   "model.layers=2", "--set", "model.window=[3, 0]"});
+    expect_done(result);
+    return result.out;
+  };
+  EXPECT_THAT(plan("[1]"), testing::AllOf(HasSubstr("3 tokens"), Not(HasSubstr("never attended"))));
+  EXPECT_THAT(plan("[0]"), HasSubstr("1 layer, where rows by place beyond the nearest 2 of the"));
+}
+
+TEST_F(Config, TrainWarnsOfWindowsThatLeaveRowsOut) {
+  const auto trained = [&](const std::string& path, const std::string& run) {
+    const ProgramResult result =
+        run_mneme({"train", path, "--run", file(run), "--quiet", "--set", "model.window=3"});
+    expect_done(result);
+    EXPECT_THAT(read_file(folder_ / run / "log.txt"), HasSubstr("the run: model.window = 3"));
+    return result.err;
+  };
+  EXPECT_THAT(trained(cached(), "cache"),
+              HasSubstr("the run: model.window = 3: in 1 layer rows by place beyond the nearest 2 "
+                        "of the memory's 16 are never attended to"));
+  const std::string memory = memory_with("test_replacing", MNEME_BINARY_DIR "/tests/abi_plugins");
+  EXPECT_THAT(trained(experiment(tiny(memory)), "own"),
+              HasSubstr("the run: model.window = 3 has no effect: a memory replaces the attention "
+                        "of all layers that have it"));
+}
+
 TEST_F(Config, DryRunCountsNoReplacedLayersAmongWindows) {
   const auto plan = [&](const std::string& options) {
     const std::string path = experiment(
@@ -100,7 +130,11 @@ TEST_F(Config, DryRunCountsNoReplacedLayersAmongWindows) {
   EXPECT_THAT(plan("layers = [1, 2, 3]\n"),
               HasSubstr(str("windows:\n", line("3 tokens", "1 layer"),
                             line("without attention", "3 layers"), "optimiser")));
-  EXPECT_THAT(plan(""), HasSubstr("windows:\n" + line("without attention", "4 layers")));
+  EXPECT_THAT(plan(""), HasSubstr(str("windows:\n",
+                                      line("3 tokens",
+                                           "0 layers: a memory replaces the attention of all "
+                                           "layers that have it"),
+                                      line("without attention", "4 layers"))));
 }
 
 TEST_F(Config, ShowAndCheckUseTheProgramsOwnPlugins) {
@@ -135,6 +169,23 @@ TEST_F(Config, CheckSaysWhatItLookedAt) {
   EXPECT_EQ(Json::parse(read_file(file("c.json"))).at("checked").size(), 3U);
 }
 
+// The backbone's parameters are those of a vocabulary, which is not read.
+TEST_F(Config, CheckRefusesMuonForAVectorOfAMemory) {
+  const auto check = [&](const std::string& optimizer) {
+    return run_mneme(
+        {"config", "check",
+         experiment(
+             tiny(memory_with("test_fitted", MNEME_BINARY_DIR "/tests/abi_plugins", "tau = 0.25\n"),
+                  "[[train.group]]\nparameters = [\"memory.*\"]\noptimizer = \"" + optimizer +
+                      "\"\n[[train.group]]\nparameters = [\"model.*\"]\nlr = "
+                      "1e-3\n")),
+         "--set", "train.optimizer=muon"});
+  };
+  expect_refusal(check("muon"), 2,
+                 {"train.group 1: optimizer: Muon cannot update memory.0.", "got shape [1]"});
+  expect_done(check("adamw"));
+}
+
 TEST_F(Config, CheckNamesEveryErrorAtOnce) {
   std::string text =
       tiny_on("task = \"text\"\ntrain = \"absent.txt\"\nvalid = \"gone.txt\"\n",
@@ -148,6 +199,26 @@ TEST_F(Config, CheckNamesEveryErrorAtOnce) {
   expect_refusal(run_mneme({"config", "check",
                             experiment(tiny(memory_with("absent_plugin", MNEME_PLUGIN_DIR)))}),
                  2, {"absent_plugin"});
+}
+
+TEST_F(Config, CheckComparesSegmentsWithPositionsAndAnswers) {
+  const std::string path = experiment(tiny_on("task = \"copy\"\nlength = 100\n"));
+  expect_refusal(run_mneme({"config", "check", path, "--set", "model.position=learned", "--set",
+                            "model.positions=8", "--set", "train.segment=16"}),
+                 2,
+                 {"train.segment = 16: the segment is longer than the table of learned positions: "
+                  "expected at most model.positions, 8",
+                  "train.segment: the answer does not fit into one segment, the one that is "
+                  "predicted: expected at least 100, got 16"});
+  expect_refusal(
+      run_mneme({"config", "check", path, "--set", "model.position=learned", "--set",
+                 "model.positions=100", "--set", "train.segment=100", "--set", "eval.segment=99"}),
+      2, {"eval.segment: the answer does not fit", "expected at least 100, got 99"});
+  expect_refusal(
+      run_mneme({"config", "check", path, "--set", "model.position=learned", "--set",
+                 "model.positions=100", "--set", "train.segment=100", "--set", "eval.segment=101"}),
+      2, {"eval.segment = 101: the segment is longer", "at most model.positions, 100"});
+  expect_done(run_mneme({"config", "check", path, "--set", "train.segment=100"}));
 }
 
 TEST_F(Config, CheckLooksForPluginsWhereTheProgramDoes) {

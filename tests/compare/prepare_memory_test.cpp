@@ -23,5 +23,25 @@ TEST_F(PrepareMemory, SaysWhyFlopsAreNotCounted) {
               testing::ContainsRegex("arm faulty: its FLOPs are not counted: plugin .*, hook "));
 }
 
+TEST_F(PrepareMemory, WarnsOfWindowsThatLeaveRowsOut) {
+  const std::string replacing = memory("own.toml", "test_replacing", "");
+  const auto warnings = [&](const std::string& window) {
+    const test::LogCapture log;
+    static_cast<void>(
+        prepare(read_arms(folder_.write("tiny.toml", test::tiny_experiment()),
+                          {parse_arm(cache("cache.toml", 16)), parse_arm(replacing)},
+                          {config::parse_override("model.window=" + window)}, {}, loader_),
+                {.folder = folder_ / "runs"}, loader_));
+    return log.warnings();
+  };
+  EXPECT_THAT(warnings("3"),
+              testing::IsSupersetOf({"cache: model.window = 3: in 1 layer rows by place beyond the "
+                                     "nearest 2 of the memory's 16 are never attended to",
+                                     "own: model.window = 3 has no effect: a memory replaces the "
+                                     "attention of all layers that have it"}));
+  EXPECT_THAT(warnings("17"), testing::Each(testing::StartsWith("own: ")));
+  EXPECT_THAT(warnings("0"), testing::Each(testing::Not(testing::HasSubstr("window"))));
+}
+
 }  // namespace
 }  // namespace mneme::compare

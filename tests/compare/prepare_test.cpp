@@ -129,6 +129,22 @@ TEST_F(Prepare, MakesEveryArm) {
   EXPECT_THAT(error_of([&] { static_cast<void>(prepared(setups)); }), HasSubstr("3: none#2: "));
 }
 
+// A training would refuse these, too, each arm in its own.
+TEST_F(Prepare, RefusesWhatLeavesParametersWithoutARule) {
+  const auto error_with = [&](const std::string& train, const std::string& more = "") {
+    std::string text = kTiny + more;
+    text.insert(text.find("[eval]") - 1, train);
+    return error_of([&] { static_cast<void>(prepared(arms(text))); });
+  };
+  EXPECT_THAT(error_with("optimizer = \"muon\"\n",
+                         "[[train.group]]\nparameters = [\"model.*\"]\noptimizer = \"muon\"\n"),
+              testing::StartsWith("2: none: train.group 1: optimizer: Muon cannot update model."));
+  EXPECT_THAT(error_with("", "[[train.group]]\nparameters = [\"memory.*\"]\nlr = 1e-3\n"),
+              HasSubstr("2: none: train.group 1: parameters: \"memory.*\" names no parameter"));
+  EXPECT_THAT(error_with("freeze = \"backbone\"\n"),
+              HasSubstr("2: none: train.freeze = \"backbone\": nothing is trained"));
+}
+
 TEST_F(Prepare, NeedsArmsAndSeeds) {
   EXPECT_THAT(error_of([&] { static_cast<void>(prepared({})); }),
               HasSubstr("2: compare: expected at least one memory, got none"));

@@ -48,7 +48,7 @@ width = 410
 ff = 2100
 dropout = 0.2
 attention_dropout = 0.05
-position = "alibi"
+position = "relative"
 norm = "pre"
 tie_embedding = false
 embedding_scale = "none"
@@ -147,7 +147,7 @@ TEST(Experiment, ReadsEveryKeyOfModelAndData) {
                           .embedding = 256,
                           .dropout = 0.2,
                           .attention_dropout = 0.05,
-                          .position = PositionScheme::kAlibi,
+                          .position = PositionScheme::kRelative,
                           .norm = Norm::kPre,
                           .tie_embedding = false,
                           .embedding_scale = EmbeddingScale::kNone,

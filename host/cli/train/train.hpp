@@ -14,7 +14,8 @@ namespace mneme::cli {
 
 // The checks of a run's memory (checks/memory_checks.hpp), kept in its folder's checks.json: those
 // of the beginning unless the run has them, and those with its last weights once it is finished.
-// What fails, or could not be checked, is a warning in the log.
+// What fails, or could not be checked, is a warning in the log. So are rows that model.window leaves
+// out (train/windows.hpp), before the training.
 void check_before(train::Trainer& trainer, const std::filesystem::path& folder);
 void check_after(train::Trainer& trainer, const std::filesystem::path& folder);
 

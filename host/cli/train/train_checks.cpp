@@ -4,6 +4,7 @@
 #include "host/base/log.hpp"
 #include "host/checks/memory_checks.hpp"
 #include "host/cli/train/train.hpp"
+#include "host/train/windows.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -24,6 +25,9 @@ void keep(const std::filesystem::path& folder, const scores::RunChecks& checks) 
 }  // namespace
 
 void check_before(train::Trainer& trainer, const std::filesystem::path& folder) {
+  for (const std::string& line : train::window_warnings(trainer.runtime())) {
+    log_warning("the run: ", line);
+  }
   scores::RunChecks stored = scores::read_run_checks(folder);
   if (!stored.before) {
     stored.before = checks::check_untrained(trainer.experiment());

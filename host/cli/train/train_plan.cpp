@@ -47,22 +47,16 @@ void write_parts(std::ostream& out, const std::string& title, std::int64_t count
 
 // Layers by their windows, and what these hide of the memory's rows.
 void write_windows(std::ostream& out, const train::TrainingPlan& plan) {
-  const config::ModelConfig& model = plan.experiment.model;
-  if (model.window.empty()) return;
-  std::map<std::int64_t, std::int64_t> layers;
-  for (std::int64_t i = 0; i < model.layers; ++i) {
-    if (!plan.replaced.contains(i)) ++layers[model.window_of(i)];
-  }
+  if (plan.windows.empty()) return;
   const auto write = [&](const std::string& name, std::int64_t count) {
     out << "  " << padded(name, 34) << count << (count == 1 ? " layer" : " layers");
   };
   out << "windows:\n";
-  for (const auto& [window, count] : layers) {
-    write(window == 0 ? "none" : str(window, " tokens"), count);
-    if (window > 0 && window - 1 < plan.context_rows) {
-      out << ", where rows by place beyond the nearest " << window - 1 << " of the memory's "
-          << plan.context_rows << " are never attended to";
-    }
+  for (const train::WindowedLayers& one : plan.windows) {
+    const std::string problem = one.problem();
+    if (one.count == 0 && problem.empty()) continue;
+    write(one.window == 0 ? "none" : str(one.window, " tokens"), one.count);
+    if (!problem.empty()) out << (one.count == 0 ? ": " : ", where ") << problem;
     out << '\n';
   }
   if (plan.replaced.empty()) return;

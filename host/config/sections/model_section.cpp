@@ -228,11 +228,7 @@ bool has_parts_of_xl(const ModelConfig& model) {
 }
 
 void check_model(Reader& reader, const ModelConfig& model) {
-  if (is_relative(model.position) && model.width % 2 != 0) {
-    reader.problem("width", {.expected = "an even number with position = \"relative\" (half "
-                                         "sines, half cosines)",
-                             .got = str(model.width)});
-  }
+  if (const auto problem = find_position_problem(model)) reader.problem(problem->where, *problem);
   if (model.position == PositionScheme::kRotary && model.head_width % 2 != 0) {
     reader.problem("head_width", {.expected = "an even number with position = \"rotary\" (pairs "
                                               "of numbers turn)",
@@ -287,6 +283,38 @@ void check_model(Reader& reader, const ModelConfig& model) {
 }
 
 }  // namespace
+
+std::optional<ErrorText> find_position_problem(const ModelConfig& model) {
+  const bool has_biases = is_relative(model.position);
+  const std::string position = str("model.position = \"", to_word(model.position), '"');
+  if (has_biases && model.width % 2 != 0) {
+    return ErrorText{.where = "width",
+                     .expected =
+                         "an even number with position = \"relative\" (half sines, half "
+                         "cosines)",
+                     .got = str(model.width)};
+  }
+  if (model.clamp_distance > 0 && !has_biases && model.position != PositionScheme::kAlibi) {
+    return ErrorText{.where = "clamp_distance",
+                     .failed = "there are no distances to clamp with " + position,
+                     .expected = "position = \"relative\", \"disentangled\" or \"alibi\"",
+                     .hint = "set clamp_distance = 0"};
+  }
+  if (model.memory_position == MemoryPosition::kFixed &&
+      model.position != PositionScheme::kRotary) {
+    return ErrorText{.where = "memory_position",
+                     .failed = "rows have no turn to fix with " + position,
+                     .expected = "position = \"rotary\"",
+                     .hint = "set memory_position = \"previous\""};
+  }
+  if (model.untie_position_bias && !has_biases) {
+    return ErrorText{.where = "untie_position_bias",
+                     .failed = "there are no position biases with " + position,
+                     .expected = "position = \"relative\"",
+                     .hint = "set untie_position_bias = false"};
+  }
+  return std::nullopt;
+}
 
 void list_model(Fields& keys, ModelConfig& model) {
   keys.field({"backbone",
