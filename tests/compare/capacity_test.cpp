@@ -119,12 +119,50 @@ TEST_F(Capacity, CountsTheDeclaredRowsOfSlotsThatGrow) {
 }
 #endif
 
-#if defined(MNEME_HAS_COMPRESSIVE) && defined(MNEME_HAS_CONTINUOUS_LTM) && defined(MNEME_HAS_LAMEMO)
+#ifdef MNEME_HAS_GLA
+// A matrix of key_width x 8 for each of two heads: one more key has the bytes of a row of the cache.
+TEST_F(Capacity, IsReachedByTheFirstGivenOptionThatBytesGrowWith) {
+  const std::string file = cache("a.toml", 6);
+  const auto chosen = [&](const std::string& options) {
+    std::vector<std::string> settings;
+    for (const CapacityPoint& point :
+         points({file, memory("gla.toml", "gla", options)}, {1.0, 2.0, 8.0})) {
+      for (const CapacityArm& arm : point.arms) EXPECT_EQ(arm.bytes, point.bytes);
+      settings.push_back(point.arms.at(1).setting);
+    }
+    return settings;
+  };
+  EXPECT_THAT(chosen("gate_rank = 4\nkey_width = 3"),
+              ElementsAre("memory.tier.0.key_width=6", "memory.tier.0.key_width=12",
+                          "memory.tier.0.key_width=48"));
+  EXPECT_THAT(chosen("value_width = 3\nkey_width = 8"),
+              ElementsAre("memory.tier.0.value_width=6", "memory.tier.0.value_width=12",
+                          "memory.tier.0.value_width=48"));
+}
+
+// What a setting gives is fixed. A key_width of 0 is half the heads' 8, more than the 2 tried next.
+TEST_F(Capacity, NeedsAnOptionThatTheFileGives) {
+  for (const char* const options : {"", "gate_rank = 4", "key_width = 0"}) {
+    EXPECT_THAT(error({cache("a.toml", 6), memory("gla.toml", "gla", options)}),
+                StartsWith("2: gla: --capacity finds no size that changes the bytes"))
+        << options;
+  }
+  const std::string file = memory("gla.toml", "gla", "key_width = 3\nvalue_width = 8");
+  EXPECT_THAT(error({cache("a.toml", 6), memory("b.toml", "gla", "") + ",tier.0.key_width=3"}),
+              StartsWith("2: b,key_width=3: --capacity finds no size"));
+  const auto all = points({cache("a.toml", 6), file + ",tier.0.key_width=6"}, {1.0, 2.0});
+  EXPECT_EQ(all.at(1).arms.at(1).setting, "memory.tier.0.value_width=16");
+}
+#endif
+
+#if defined(MNEME_HAS_COMPRESSIVE) && defined(MNEME_HAS_CONTINUOUS_LTM) && \
+    defined(MNEME_HAS_LAMEMO) && defined(MNEME_HAS_GLA) && defined(MNEME_HAS_GATED_DELTANET)
 // The commands of configs/capacity leave out no memory at any of their points.
 TEST_F(Capacity, FilesOfItsFiguresReachEveryPoint) {
   const std::filesystem::path folder = MNEME_SOURCE_DIR "/configs/capacity";
   std::vector<ArmRequest> requests;
-  for (const char* const name : {"xl_cache", "compressive", "continuous_ltm", "lamemo"})
+  for (const char* const name :
+       {"xl_cache", "compressive", "continuous_ltm", "lamemo", "gla", "gated_deltanet"})
     requests.push_back({.memory = folder / "memory" / str(name, ".toml")});
   const std::vector<config::Override> plugins = {
       config::parse_override(str("memory.plugins=[\"", MNEME_PLUGIN_DIR, "\"]"))};
@@ -133,15 +171,17 @@ TEST_F(Capacity, FilesOfItsFiguresReachEveryPoint) {
                       {1.0, 2.0, 4.0, 8.0, 16.0}, {.loader = {std::shared_ptr<void>(), &loader_}});
   for (const CapacityPoint& point : all) EXPECT_THAT(point.left_out, IsEmpty()) << text_of(all);
   EXPECT_EQ(all.back().arms.front().setting, "memory.tier.0.rows=96");
+  EXPECT_EQ(all.back().arms.at(4).setting, "memory.tier.0.key_width=96");
+  EXPECT_EQ(all.back().arms.at(5).setting, "memory.tier.0.key_width=94");
 }
 #endif
 
 TEST_F(Capacity, NamesAMemoryWithoutASize) {
   EXPECT_EQ(error({cache("a.toml", 8), folder_.write("none.toml", "[memory]\n").string()}),
             "2: none: --capacity finds no size that changes the bytes of this memory's state: "
-            "expected a memory with state whose first required integer option, such as rows, "
-            "changes its bytes; leave it out; mneme compare without --capacity trains it as it "
-            "is");
+            "expected a memory with state whose bytes grow with its size: the first integer "
+            "option without a default, such as rows, or one that its file gives; leave it out; "
+            "mneme compare without --capacity trains it as it is");
 }
 
 TEST_F(Capacity, RefusesASizeThatIsGivenTwice) {

@@ -62,6 +62,25 @@ TEST_F(EqualBudget, OfAttentionCountsRows) {
               HasSubstr("16 rows that a token may attend to, those of small"));
 }
 
+#ifdef MNEME_HAS_GLA
+// A column of its two matrices has the bytes of a row of the cache. Its attention has no rows.
+TEST_F(EqualBudget, IsReachedByAWidthThatTheFileGives) {
+  const std::string file = memory("gla.toml", "gla", "key_width = 3");
+  const Equalized sizes = equalized({cache("a.toml", 6), file}, Budget::kState);
+  EXPECT_EQ(option(1, "key_width"), 6);
+  EXPECT_EQ(sizes.sizes.at(0).budget_after, sizes.budget);
+  const auto text = [&](const std::string& arm, Budget budget) {
+    return text_of(equalized({cache("a.toml", 6), arm}, budget), budget);
+  };
+  const std::string fixed = ": has no size to choose, and stays as it is";
+  EXPECT_THAT(text(file, Budget::kAttention), HasSubstr("gla" + fixed));
+  EXPECT_THAT(text(file + ",tier.0.key_width=5", Budget::kState),
+              HasSubstr("gla,key_width=5" + fixed));
+  EXPECT_THAT(text(memory("default.toml", "gla", ""), Budget::kState),
+              HasSubstr("default" + fixed));
+}
+#endif
+
 #ifdef MNEME_HAS_CONTINUOUS_LTM
 // A row of basis functions is read by every token, however many there are.
 TEST_F(EqualBudget, LeavesASizeThatDoesNotChangeTheCost) {

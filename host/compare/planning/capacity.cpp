@@ -42,8 +42,8 @@ void check_size(const ArmSetup& arm, MemorySize& size) {
     return check_not_given(arm, kOption, size.key());
   throw_usage({.where = arm.name,
                .failed = "--capacity finds no size that changes the bytes of this memory's state",
-               .expected = "a memory with state whose first required integer option, such as rows, "
-                           "changes its bytes",
+               .expected = "a memory with state whose bytes grow with its size: the first integer "
+                           "option without a default, such as rows, or one that its file gives",
                .hint = "leave it out; mneme compare without --capacity trains it as it is"});
 }
 

@@ -18,8 +18,8 @@ enum class Budget {
   // Trained numbers of backbone and memory together, by model.ff of every arm but the first. The
   // arms' feed-forward layers then start from different weights.
   kParameters,
-  // Declared bytes of the state of one lane while evaluating, by the memory's size: the first
-  // required integer option of the first tier that has one (rows, basis functions).
+  // Declared bytes of the state of one lane while evaluating, by the memory's size
+  // (MemorySize): rows, basis functions.
   kState,
   // Rows that a token may attend to beside its segment, of contexts and of what tiers declare that
   // they read, likewise.

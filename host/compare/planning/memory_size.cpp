@@ -38,6 +38,13 @@ std::int64_t attended_rows(const memory::Stack& stack) {
   return rows;
 }
 
+// The setting of the arm that gives `key`, or nullptr.
+const std::string* setting_of(const ArmSetup& arm, const std::string& key) {
+  const auto given = std::ranges::find_if(
+      arm.settings, [&](const std::string& setting) { return setting.starts_with(key + '='); });
+  return given == arm.settings.end() ? nullptr : &*given;
+}
+
 run::RuntimeOptions without_weights(run::RuntimeOptions options) {
   options.weights_follow = true;
   return options;
@@ -51,9 +58,12 @@ MemorySize::MemorySize(ArmSetup& arm, SizeCost cost, std::string option,
   const run::Runtime runtime(arm.experiment, without_weights(options));
   info_ = runtime.stack().backbone();
   info_.draws_parameters = false;
-  place_ = find_place(runtime.stack());
   cost_ = cost_of(runtime.stack());
-  if (!place_) return;
+  place_ = required_place(runtime.stack());
+  if (!place_) {
+    find_given(runtime.stack());
+    return;
+  }
   const config::TierConfig& tier = arm.experiment.memory.tiers[place_->tier];
   if (tier.eval_options.find(place_->spec.key) != nullptr) {
     throw_usage({.where = str(option_, " chooses ", place_->spec.key),
@@ -64,7 +74,7 @@ MemorySize::MemorySize(ArmSetup& arm, SizeCost cost, std::string option,
   before_ = tier.options.find(place_->spec.key)->as_integer();
 }
 
-std::optional<MemorySize::Place> MemorySize::find_place(const memory::Stack& stack) {
+std::optional<MemorySize::Place> MemorySize::required_place(const memory::Stack& stack) {
   for (std::size_t tier = 0; tier < stack.tiers().size(); ++tier) {
     for (const config::OptionSpec& spec : stack.tiers()[tier]->option_specs()) {
       if (spec.type == config::OptionType::kInteger && !spec.default_value)
@@ -72,6 +82,24 @@ std::optional<MemorySize::Place> MemorySize::find_place(const memory::Stack& sta
     }
   }
   return std::nullopt;
+}
+
+// The cost is that of evaluating: an option with an eval_<option> beside it does not change it.
+void MemorySize::find_given(const memory::Stack& stack) {
+  for (std::size_t tier = 0; tier < stack.tiers().size(); ++tier) {
+    const std::vector<config::OptionSpec>& specs = stack.tiers()[tier]->option_specs();
+    const config::Value given = arm_.experiment.memory.tiers[tier].options;  // other_size sets it
+    for (const config::Member& member : given.members()) {
+      const auto spec = std::ranges::find(specs, member.key, &config::OptionSpec::key);
+      if (spec->type != config::OptionType::kInteger) continue;
+      place_ = Place{tier, *spec};
+      before_ = member.value.as_integer();
+      if (setting_of(arm_, key()) != nullptr) continue;
+      const auto other = other_size();
+      if (other && other->cost != cost_ && (other->size > before_) == (other->cost > cost_)) return;
+    }
+  }
+  place_.reset();
 }
 
 std::string MemorySize::key() const {
@@ -119,10 +147,15 @@ std::optional<PricedSize> MemorySize::price_from(std::int64_t size) {
   return std::nullopt;
 }
 
-bool MemorySize::changes_cost() {
+std::optional<PricedSize> MemorySize::other_size() {
   const std::int64_t more = std::min(most(), 2 * std::max<std::int64_t>(before_, 1));
   const auto other = price_from(more > before_ ? more : least());
   set(before_);
+  return other;
+}
+
+bool MemorySize::changes_cost() {
+  const auto other = other_size();
   return !other || other->cost != cost_;
 }
 
@@ -152,9 +185,8 @@ PricedSize MemorySize::nearest(std::int64_t target) {
 }
 
 void check_not_given(const ArmSetup& arm, const std::string& option, const std::string& key) {
-  const auto given = std::ranges::find_if(
-      arm.settings, [&](const std::string& setting) { return setting.starts_with(key + '='); });
-  if (given == arm.settings.end()) return;
+  const std::string* const given = setting_of(arm, key);
+  if (given == nullptr) return;
   throw_usage({.where = arm.name,
                .failed = str(option, " chooses ", key,
                              ", which a --sweep or a setting of the arm gives, "

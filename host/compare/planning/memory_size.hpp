@@ -25,7 +25,9 @@ struct PricedSize {
 };
 
 // The size of an arm's memory: the first required integer option of the first tier that has one
-// (rows, basis functions). Costs grow with it. The arm is changed by cost_with, nearest and set.
+// (rows, basis functions). Where no tier has one: the first integer option in the memory file, tier
+// by tier, with which costs grow (the width of keys of a recurrent layer); one that a sweep or a
+// setting of the arm gives is passed over. The arm is changed by nearest and set.
 class MemorySize {
  public:
   // `option` is that of the command which chooses sizes, for messages: "--equal state". Errors:
@@ -51,12 +53,16 @@ class MemorySize {
     std::size_t tier = 0;
     config::OptionSpec spec;
   };
-  static std::optional<Place> find_place(const memory::Stack& stack);
+  static std::optional<Place> required_place(const memory::Stack& stack);
+  void find_given(const memory::Stack& stack);  // place_ and before_ of an option with a default
 
   [[nodiscard]] std::int64_t least() const;
   [[nodiscard]] std::int64_t most() const;
   [[nodiscard]] std::int64_t cost_of(const memory::Stack& stack) const;
   std::optional<PricedSize> price_from(std::int64_t size);
+  // A larger size than before(), or where there is none the least; absent where the memory takes
+  // none.
+  std::optional<PricedSize> other_size();
 
   ArmSetup& arm_;
   SizeCost kind_;
