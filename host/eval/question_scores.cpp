@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numbers>
 
 namespace mneme::eval {
 
@@ -21,6 +22,11 @@ double QuestionCounts::effective() const {
   if (right == 0 || right == questions || count < 2.0) return count;
   squares += right_alone * (1 - p) * (1 - p) + (alone - right_alone) * p * p;
   return std::min(all, p * (1 - p) * all * all / squares);
+}
+
+std::optional<double> QuestionCounts::bits_per_byte() const {
+  if (bytes == 0) return std::nullopt;
+  return nll / static_cast<double>(bytes) / std::numbers::ln2;
 }
 
 std::pair<double, double> QuestionCounts::interval() const {
@@ -47,6 +53,8 @@ Json to_json(const QuestionCounts& counts, bool has_choices) {
     json["normalised_accuracy"] = counts.normalised_accuracy();
     json["chance"] = counts.chance();
   }
+  json["bytes"] = counts.bytes;
+  if (const auto bits = counts.bits_per_byte()) json["bits_per_byte"] = *bits;
   return json;
 }
 
@@ -54,7 +62,6 @@ Json to_json(const QuestionCounts& counts, bool has_choices) {
 
 Json to_json(const QuestionScores& scores) {
   Json json = to_json(scores.all, scores.has_choices);
-  json["bytes"] = scores.bytes;
   for (const auto& [name, groups] : scores.groups) {
     for (const auto& [group, counts] : groups)
       json["groups"][name][group] = to_json(counts, scores.has_choices);
@@ -111,11 +118,13 @@ void QuestionJudge::judge(data::TokenSegment& segment, scores::SegmentLosses& lo
       const std::int64_t place = segment.offset[lane] + t + 1;  // of the target in its sequence
       if (!sequence.is_right) {
         segment.targets[i] = data::kNoTarget;
-      } else if (place == sequence.prompt) {
-        scores_.bytes += sequence.bytes;
+      } else {
         const data::OwnQuestion& question = data_->questions[data::at(sequence.question)];
         add(question, [&](QuestionCounts& counts) {
+          counts.nll += losses.nll[i];
+          if (place != sequence.prompt) return;  // the first target
           ++counts.questions;
+          counts.bytes += sequence.bytes;
           if (!question.unit.empty()) ++counts.units[question.unit].first;
           if (question.has_choices())
             counts.guessed += 1.0 / static_cast<double>(question.choices.size());

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,8 @@ struct QuestionCounts {
   std::int64_t normalised = 0;
   // That a guess answers right on average: 1 / its choices of each question, of a free answer 0.
   double guessed = 0.0;
+  double nll = 0.0;        // of the right answers' tokens
+  std::int64_t bytes = 0;  // of the right answers' texts
   // Of questions that name their unit, by unit: questions and right ones.
   std::map<std::string, std::pair<std::int64_t, std::int64_t>> units = {};
 
@@ -32,6 +35,7 @@ struct QuestionCounts {
   [[nodiscard]] double accuracy() const { return share(right); }
   [[nodiscard]] double normalised_accuracy() const { return share(normalised); }
   [[nodiscard]] double chance() const { return share(guessed); }
+  [[nodiscard]] std::optional<double> bits_per_byte() const;  // absent without bytes
   // The 95 % interval of accuracy() [Wilson 1927], of effective() questions.
   [[nodiscard]] std::pair<double, double> interval() const;
   // The number of independent questions whose accuracy is as uncertain: accuracy() (1 - accuracy())
@@ -49,7 +53,6 @@ struct QuestionCounts {
 struct QuestionScores {
   QuestionCounts all;
   bool has_choices = false;  // some question has
-  std::int64_t bytes = 0;    // of the right answers' texts
   // By name and group, as the file gives them.
   std::map<std::string, std::map<std::string, QuestionCounts>> groups = {};
 };

@@ -117,6 +117,8 @@ Expected expected_of(run::Runtime& run) {
     ++counts.questions;
     counts.right += (question.has_choices() ? nll < lowest : is_greedy) ? 1 : 0;
     counts.normalised += (question.has_choices() ? by_bytes < lowest_by_bytes : is_greedy) ? 1 : 0;
+    counts.nll += nll;
+    counts.bytes += sequence.bytes;
     out.nll += nll;
     out.targets += sequence.answer();
     out.bytes += sequence.bytes;
@@ -138,7 +140,7 @@ TEST_P(Questions, AreAnsweredAsEachChoiceIsScoredAlone) {
     EXPECT_EQ(result.total.targets, expected.targets);
     EXPECT_NEAR(result.total.nll, expected.nll, kSame * expected.nll);
     ASSERT_TRUE(result.questions);
-    EXPECT_EQ(result.questions->bytes, expected.bytes);
+    EXPECT_EQ(result.questions->all.bytes, expected.bytes);
     EXPECT_NEAR(*result.bits_per_byte(),
                 expected.nll / static_cast<double>(expected.bytes) / std::log(2.0), kSame);
     QuestionCounts all;
@@ -147,6 +149,8 @@ TEST_P(Questions, AreAnsweredAsEachChoiceIsScoredAlone) {
       EXPECT_EQ(own.questions, counts.questions) << kind;
       EXPECT_EQ(own.right, counts.right) << kind;
       EXPECT_EQ(own.normalised, counts.normalised) << kind;
+      EXPECT_NEAR(own.nll, counts.nll, kSame * counts.nll) << kind;
+      EXPECT_EQ(own.bytes, counts.bytes) << kind;
       all.questions += counts.questions;
       all.right += counts.right;
     }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -77,7 +78,7 @@ TEST(QuestionJudge, TakesAFreeAnswerThatIsTheLikeliestTokenByToken) {
   EXPECT_EQ(judged.scores().all.right, 1);
   EXPECT_EQ(judged.scores().all.normalised, 1);
   EXPECT_EQ(judged.scores().all.chance(), 0.0);
-  EXPECT_EQ(judged.scores().bytes, 3);
+  EXPECT_EQ(judged.scores().all.bytes, 3);
   EXPECT_EQ(judged.scores().groups.at("kind").at("a").right, 1);
   EXPECT_FALSE(judged.scores().groups.at("kind").contains("b"));
 }
@@ -103,7 +104,7 @@ std::vector<std::int64_t> right_choice(double no, double none, double right) {
   const Judged last = judge(judged, *data, {4, 0, 1, {right}, {0}});
   EXPECT_THAT(last.segment.targets, ElementsAre('s'));
   EXPECT_EQ(last.losses.correct[0], judged.scores().all.right);
-  EXPECT_EQ(judged.scores().bytes, 1);
+  EXPECT_EQ(judged.scores().all.bytes, 1);
   EXPECT_TRUE(judged.scores().has_choices);
   EXPECT_EQ(judged.scores().all.chance(), 1.0 / 3.0);
   return {judged.scores().all.right, judged.scores().groups.at("kind").at("b").normalised};
@@ -160,15 +161,38 @@ TEST(QuestionJudge, CountsTheQuestionsOfAUnit) {
   EXPECT_EQ(judged.scores().all.questions, 3);
 }
 
+TEST(QuestionJudge, SumsTheLossesOfRightAnswersByGroup) {
+  const auto data = questions();
+  QuestionJudge judged(data);
+  static_cast<void>(judge(judged, *data, {0, 0, 1, {0.5}, {1}}));
+  static_cast<void>(judge(judged, *data, {0, 1, 2, {0.25}, {1}}));
+  static_cast<void>(judge(judged, *data, {1, 0, 1, {2.0}, {0}}));
+  static_cast<void>(judge(judged, *data, {2, 0, 2, {8.0, 8.0}, {0, 0}}));  // a wrong choice
+  static_cast<void>(judge(judged, *data, {4, 0, 1, {1.0}, {1}}));
+  const auto& kinds = judged.scores().groups.at("kind");
+  EXPECT_EQ(kinds.at("a").nll, 2.75);
+  EXPECT_EQ(kinds.at("a").bytes, 3);
+  EXPECT_EQ(kinds.at("b").nll, 1.0);
+  EXPECT_EQ(kinds.at("b").bytes, 1);
+  EXPECT_EQ(judged.scores().all.nll, 3.75);
+  EXPECT_NEAR(*kinds.at("b").bits_per_byte(), 1.442695, 1e-6);  // 1 / ln 2
+}
+
 TEST(QuestionScores, AreWrittenWithTheirGroups) {
-  QuestionScores scores{.all = {.questions = 4, .right = 3, .normalised = 2, .guessed = 1.0},
-                        .bytes = 9};
-  scores.groups["task"]["sum"] = {.questions = 1, .right = 1};
+  QuestionScores scores{
+      .all = {.questions = 4, .right = 3, .normalised = 2, .guessed = 1.0, .bytes = 9}};
+  scores.groups["task"]["sum"] = {.questions = 1, .right = 1, .nll = std::log(4.0), .bytes = 2};
   Json json = to_json(scores);
   EXPECT_EQ(json.at("accuracy"), 0.75);
   EXPECT_EQ(json.at("bytes"), 9);
   EXPECT_FALSE(json.contains("normalised") || json.contains("chance"));
-  EXPECT_EQ(json.at("groups").at("task").at("sum").at("right"), 1);
+  EXPECT_EQ(json.at("bits_per_byte"), 0.0);
+  const Json group = json.at("groups").at("task").at("sum");
+  EXPECT_EQ(group.at("right"), 1);
+  EXPECT_EQ(group.at("bytes"), 2);
+  EXPECT_DOUBLE_EQ(group.at("bits_per_byte").get<double>(), 1.0);
+  scores.all.bytes = 0;
+  EXPECT_FALSE(to_json(scores).contains("bits_per_byte"));
   scores.has_choices = true;
   EXPECT_EQ(to_json(scores).at("normalised_accuracy"), 0.5);
   EXPECT_EQ(to_json(scores).at("chance"), 0.25);

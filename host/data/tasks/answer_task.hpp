@@ -60,8 +60,8 @@ struct AnswerSequence {
 };
 
 // What one task is: `draw` gets the random numbers of one sequence. A new task is in the file of its
-// kinds alone, and in host/config: its word and settings in task_settings.hpp, its keys in
-// sections/task_section.cpp.
+// kinds, in host/config (its word and settings in task_settings.hpp, its keys in
+// sections/task_section.cpp), and in report::chance, which else gives it 0.
 struct AnswerKind {
   AnswerShape (*shape_of)(const config::DataConfig& data);
   AnswerSequence (*draw)(const config::DataConfig& data, Random& random);

@@ -17,8 +17,10 @@
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/text.hpp"
+#include "host/data/dataset.hpp"
 #include "host/data/tasks/answer_task.hpp"
 #include "host/data/tasks/motif_stream.hpp"
+#include "host/report/comparison/comparison.hpp"
 #include "tests/base/wordings.hpp"
 #include "tests/data/data_files.hpp"
 
@@ -520,6 +522,32 @@ TEST(EveryTask, HasTheChanceOfItsPage) {
     const std::int64_t count = data.task == Task::kMotif ? 60 : 400;
     const auto [accuracy, error] = accuracy_of(chance.guess, sequences, data, count);
     EXPECT_NEAR(accuracy, chance.accuracy, error);
+  });
+}
+
+// Why reports know no chance of the task; "" = they do.
+std::string why_unknown(const DataConfig& data) {
+  switch (data.task) {
+    case Task::kSorting:
+      return "a symbol that the answer has had is not right again";
+    case Task::kDigitSorting:
+      return "the newest digit is more often right than others";
+    case Task::kStateTracking:
+      return data.tracking.automaton == Automaton::kBrackets ? "depths are not equally likely" : "";
+    default:
+      return "";
+  }
+}
+
+// Reports have a table of their own, and 0 for a task that it lacks.
+TEST(EveryTask, HasItsChanceInReports) {
+  for_each_row([](const test::Wording&, const DataConfig& data) {
+    const Dataset dataset(data);
+    report::Comparison comparison;
+    comparison.data = dataset.describe();
+    const std::string reason = why_unknown(data);
+    const double page = chance_of(data, dataset.vocabulary_size()).accuracy;
+    EXPECT_DOUBLE_EQ(report::chance(comparison), reason.empty() ? page : 0.0) << reason;
   });
 }
 
