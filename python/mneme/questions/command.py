@@ -4,26 +4,47 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
 
 from ..errors import MnemeError
 from . import TASKS, write
 from .files import NotWrittenError
 
+_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 def run(words: Sequence[str]) -> int:
-    """The exit status: 0; with the error on stderr 1 where something could not be written, else 2; 130 after Ctrl-C; 141 with
-    the files written, but their paths unread."""
+    """The exit status: 0; with the error on stderr 1 where something could not be written, else 2; 128 + N after the signal N of
+    SIGINT, SIGTERM and SIGHUP, without those that the parent process ignores; 141 with the files written, but their paths
+    unread."""
     given = vars(_parser().parse_args(words))
+    before = {one: signal.signal(one, _stop) for one in _STOPS if signal.getsignal(one) is not signal.SIG_IGN}
     try:
-        paths = write(given.pop("out"), given.pop("task"), **given)
+        return _write(given.pop("out"), given.pop("task"), given)
+    except KeyboardInterrupt as stop:
+        number = signal.Signals(stop.args[0] if stop.args else signal.SIGINT)
+        print(f"mneme: stopped by {number.name}", file=sys.stderr)
+        return 128 + number
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def _stop(number: int, _: object) -> NoReturn:
+    for one in _STOPS:
+        signal.signal(one, signal.SIG_IGN)  # files are being removed
+    raise KeyboardInterrupt(number)
+
+
+def _write(out: str, tasks: Sequence[str], given: Mapping[str, Any]) -> int:
+    try:
+        paths = write(out, tasks, **given)
     except MnemeError as error:
         print(f"mneme: error: questions: {error}", file=sys.stderr)
         return 1 if isinstance(error, NotWrittenError) else 2
-    except KeyboardInterrupt:
-        print("mneme: stopped by SIGINT", file=sys.stderr)
-        return 130
     try:
         for path in paths.values():
             print(path)

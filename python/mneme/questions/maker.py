@@ -15,6 +15,7 @@ from .length import unit_of
 from .task import Hay, Question, Setting, Task
 from .words import UsedUpError
 
+_LONGEST = 16_777_216
 TASKS = (*needles.TASKS, *frequencies.TASKS, *world_questions.TASKS, *phonebook.TASKS)
 
 
@@ -39,8 +40,9 @@ class Maker:
     ) -> None:
         self.tasks = _tasks_of(tasks)
         self.lengths = list(dict.fromkeys(lengths))
-        if not self.lengths or min(self.lengths) < 0:
-            raise MnemeError(f"length: expected numbers from 0 on, got {', '.join(map(str, lengths)) or 'none'}")
+        if not self.lengths or min(self.lengths) < 0 or max(self.lengths) > _LONGEST:
+            got = ", ".join(map(str, lengths)) or "none"
+            raise MnemeError(f"length: expected numbers from 0 to {_LONGEST}, got {got}")
         if has_choices and (without := [task.name for task in self.tasks if task.family != "world"]):
             raise MnemeError(f"choices: {without[0]} has free answers alone; the tasks of the family world have choices")
         if books is not None and all(task.hay != "books" for task in self.tasks):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -137,8 +139,9 @@ def test_a_tokenizer_that_is_none_is_refused(tmp_path: Path) -> None:
         ({"tasks": "needle_multkey_1"}, r"needle_multkey_1 is no task of questions \(did you mean needle_multikey_1\?\)"),
         ({"tasks": "zzz"}, r"zzz is no task of questions \(there are ruler, world, phonebooks, needle_single_1, "),
         ({"tasks": []}, "no task of questions is named; there are ruler, "),
-        ({"length": -1}, "length: expected numbers from 0 on, got -1"),
-        ({"length": []}, "length: expected numbers from 0 on, got none"),
+        ({"length": -1}, "length: expected numbers from 0 to 16777216, got -1"),
+        ({"length": [64, 16_777_217]}, "length: expected numbers from 0 to 16777216, got 64, 16777217"),
+        ({"length": []}, "length: expected numbers from 0 to 16777216, got none"),
         (
             {"length": [300, 20]},
             "needle_single_1: with no haystack the questions of test have up to 29 words, more than the "
@@ -327,6 +330,52 @@ def test_an_interrupt_leaves_no_file(
     assert run(["phonebook", "--out", str(tmp_path / "out"), "--test", "1", "--length", "0"]) == 130
     assert capsys.readouterr() == ("", "mneme: stopped by SIGINT\n")
     assert not list((tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_no_file(tmp_path: Path, number: signal.Signals) -> None:
+    other = tmp_path / ".test.jsonl.1"  # of a program that was killed
+    other.touch()
+    ignored = signal.SIGTERM if number == signal.SIGHUP else signal.SIGHUP
+
+    def dispositions() -> None:
+        signal.signal(number, signal.SIG_DFL)
+        signal.signal(ignored, signal.SIG_IGN)  # as nohup does
+
+    words = ["world", "--out", str(tmp_path), "--test", "1000000", "--length", "400"]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "mneme", "questions", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=dispositions,
+    )
+    with child:
+        begun = tmp_path / f".test.jsonl.{child.pid}"
+        while not begun.exists() and child.poll() is None:
+            time.sleep(0.01)
+        for one in (ignored, number):
+            os.kill(child.pid, one)
+        out, err = child.communicate(timeout=60)
+    assert (child.returncode, out, err) == (128 + number, "", f"mneme: stopped by {number.name}\n")
+    assert list(tmp_path.iterdir()) == [other]
+
+
+@pytest.mark.parametrize(("words", "module"), [(["questions", "world"], "mneme.questions"), (["train"], "mneme.launch")])
+def test_an_interrupt_of_the_imports_is_one_line(words: list[str], module: str) -> None:
+    code = f"""
+import os, signal, sys
+class Finder:
+    def find_spec(name, *_):
+        if name == "{module}":
+            os.kill(os.getpid(), signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Finder)
+sys.argv = ["mneme", *{words}]
+from mneme.__main__ import main
+sys.exit(main())"""
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (child.returncode, child.stdout, child.stderr) == (130, "", "mneme: stopped by SIGINT\n")
 
 
 def test_help_names_all_tasks(capsys: pytest.CaptureFixture[str]) -> None:
