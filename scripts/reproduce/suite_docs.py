@@ -22,7 +22,8 @@ TASK_FIGURES = [("depth-valid", "depth", "accuracy by the needle's depth, a row 
 # Of points: the figure in the folder, how its drawing is called behind the section's name, and what it shows.
 FIGURES = {"capacity": [("capacity", "", "{} over bytes of state, a line for each memory")],
            "scale": [("scale-operations", "_operations", "{} over operations of the training, a line for each memory"),
-                     ("scale-bytes", "_bytes", "{} over bytes of parameters and state, a line for each memory")]}
+                     ("scale-bytes", "_bytes", "{} over bytes of parameters and state, a line for each memory"),
+                     ("scale-seconds", "_seconds", "{} over seconds of the training, a line for each memory")]}
 
 
 def read_json(path):

@@ -106,10 +106,12 @@ class SuiteDocs(unittest.TestCase):
         self.page.write_text(PAGE.replace(" small", " scale_text"), encoding="utf-8")
         self.suite_json(kind="scale", file="configs/scale/text.toml",
                         tasks=[{"name": "size-1x", "folder": "copy", "measure": "loss"}])
-        self.write("figures/scale-seconds.vl.json", {})  # of one machine
+        self.write("figures/scale-seconds.vl.json", {})
         self.assertEqual(self.figure("figures/scale-operations.vl.json"),
-                         [("figures/scale-operations.vl.json", "figures/scale_text_operations.svg")])
-        self.assertIn("![Loss over operations of the training", self.page.read_text(encoding="utf-8"))
+                         [(f"figures/scale-{cost}.vl.json", f"figures/scale_text_{cost}.svg") for cost in ("operations", "seconds")])
+        page = self.page.read_text(encoding="utf-8")
+        self.assertIn("![Loss over operations of the training", page)
+        self.assertIn("![Loss over seconds of the training", page)
 
     def test_refuses_a_suite_that_is_not_finished(self):
         self.comparison("needle", state="failed")

@@ -94,11 +94,13 @@ std::string crossing_words(const std::vector<double>& x, const stats::Crossing& 
                " to ", format_count(x.back()), " parameters of the backbone",
                has_draws ? str("; ", share, " % of resamples have one") : "", '.');
   }
-  std::string text = str(higher, " overtakes ", lower, " at ", format_count(*found.at),
-                         " parameters of the backbone");
+  const bool is_open = found.interval.low <= 0.0 || std::isinf(found.interval.high);
+  std::string text = str(higher, is_open ? " crosses " : " overtakes ", lower, " at ",
+                         format_count(*found.at), " parameters of the backbone");
   if (has_draws) {
     text += str(" [", size_words(found.interval.low, x), ", ", size_words(found.interval.high, x),
-                "]; ", share, " % of resamples have a crossing");
+                is_open ? "], not decided: the interval leaves the range; " : "]; ", share,
+                " % of resamples have a crossing");
   }
   if (found.count > 1) text += str("; the losses cross ", found.count, " times");
   return text + '.';

@@ -16,7 +16,8 @@ namespace mneme::report {
 void add_costs(const Comparison& comparison, std::map<std::string, Cell>& cells);
 
 // Sentences on a ladder's table, whose cells have costs: of each memory the exponent of loss over
-// operations, of each two the size at which one overtakes the other (stats/power_law.hpp).
+// operations, of each two the size at which one overtakes the other, or that it is not decided
+// (stats/power_law.hpp).
 [[nodiscard]] std::vector<std::string> scale_notes(const Sheet& sheet);
 
 }  // namespace mneme::report

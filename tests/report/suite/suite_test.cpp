@@ -298,6 +298,18 @@ TEST(Ladder, HasExponentsAndTheSizeAtWhichOneOvertakesTheOther) {
   EXPECT_THAT(notes[2], ::testing::StartsWith("second overtakes first at 4.50M parameters of the "
                                               "backbone ["));
   EXPECT_THAT(notes[2], HasSubstr("]; 100 % of resamples have a crossing."));
+  // Of a quarter of the draws the second is above the first at all sizes.
+  Sheet open = ladder(4, 2);
+  for (std::vector<Cell>& row : open.rows) {
+    row[1].value["values"] = {2.0, 2.0};
+    row[2].value["values"] = {3.0, 3.0};
+  }
+  open.rows[3][2].value["values"] = {1.0, 2.8};
+  EXPECT_THAT(scale_notes(open)[2],
+              ::testing::MatchesRegex(
+                  "second crosses first at 54\\.8k parameters of the backbone \\[[0-9.]*k, above "
+                  "64\\.0k\\], not decided: the interval leaves the range; 7[0-9] % of resamples "
+                  "have a crossing\\."));
   Sheet two = ladder(2, 1);
   EXPECT_THAT(scale_notes(two)[0],
               "first: 2 sizes have losses and operations; an exponent needs 3.");
