@@ -16,6 +16,7 @@ Departures:
 - The paper adds a(x) to the layer's input, so that the layer's attention sees it; here it is added to the attention's result. No hook
   of a tier changes a layer's input.
 - Memory tokens read no a(x): `read` has results of tokens alone.
+- The default branch of the released code does not divide DPFP-3 by its length; its branch `experimental` does, as here.
 - The released code has gamma = 1 in a lane's first segment and 1e-5 in k_i . z afterwards; without it both are one formula.
 
 Gradients reach the memory's parameters through the state alone: give `train.bptt_segments` of 2 or more. A and z of all layers are

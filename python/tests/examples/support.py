@@ -26,6 +26,23 @@ def example(name: str) -> Any:
     return importlib.import_module(name)
 
 
+def golden(name: str) -> "dict[str, Any]":
+    """The tensors of tests/golden/<name>.txt, in f64. A line is a tensor: its name, its rank, its extents, its elements."""
+    import torch
+    tensors = {}
+    for line in (ROOT / f"tests/golden/{name}.txt").read_text(encoding="utf-8").splitlines():
+        tensor, rank, *numbers = line.split()
+        shape, values = numbers[:int(rank)], numbers[int(rank):]
+        tensors[tensor] = torch.tensor([float(value) for value in values], dtype=torch.float64).reshape([int(n) for n in shape])
+    return tensors
+
+
+def assert_near(ours: Any, theirs: Any, tolerance: float = 1e-5) -> None:
+    """No element differs by more than this share of the largest one of `theirs`."""
+    import torch
+    torch.testing.assert_close(ours.detach(), theirs.to(ours.dtype), rtol=0.0, atol=tolerance * theirs.abs().max().item())
+
+
 class Host:
     """Setup and layer of a memory in one: parameters of random numbers in f64, state of `lanes` lanes, one layer of D = 6 with 2
     heads of width 4. `emitted`: rows and their named arguments."""

@@ -1,10 +1,12 @@
-"""examples/python/armt.py against loops over layers, lanes and memory tokens, in f64."""
+"""examples/python/armt.py against loops over layers, lanes and memory tokens, and against numbers of the authors' program
+(tests/golden/armt), in f64."""
 
 import unittest
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
-from support import NO_PROGRAM, NO_TORCH, Host, example, validated
+from support import NO_PROGRAM, NO_TORCH, Host, assert_near, example, golden, validated
 
 armt = example("armt")
 if not NO_TORCH:
@@ -66,14 +68,16 @@ class Hooks(unittest.TestCase):
         return host
 
     def segment(self, host: Host, outputs: Any, x: Any) -> list[Any]:
-        """One segment whose memory tokens have these outputs of the layers [B,L,m,D]; what its tokens x [B,T,D] read in each layer."""
-        host.begin(0, x.shape[1])
+        """One segment whose memory tokens have these outputs of the layers [B,L,m,D]; what its tokens x [B,T,D] or [L,B,T,D]
+        read in each layer."""
+        x = x.expand(LAYERS, *x.shape[-3:])
+        host.begin(0, x.shape[2])
         riders = host.memory.begin(host)
         self.assertEqual((riders.unseen, riders.rows.shape), (ROWS, (2, ROWS, 6)))
         torch.testing.assert_close(riders.rows[1], host.parameters["tokens"])
         read = []
         for layer in range(LAYERS):
-            host.layer, host.x = layer, x  # type: ignore[attr-defined]
+            host.layer, host.x = layer, x[layer]  # type: ignore[attr-defined]
             hidden = riders.rows if layer == 0 else outputs[:, layer - 1]
             q, k, v = host.random(2, ROWS, 2, 4), host.random(2, ROWS + 4, 2, 4), host.random(2, ROWS + 4, 2, 4)
             host.memory.ride(host, SimpleNamespace(q=q, k=k, v=v, valid=None, hidden=hidden))
@@ -99,6 +103,25 @@ class Hooks(unittest.TestCase):
                             naive[lane].write(layer, outputs[lane, layer])
                             torch.testing.assert_close(host.slot("matrix")[lane, layer], naive[lane].a[layer], rtol=1e-10, atol=1e-10)
                             torch.testing.assert_close(host.slot("normaliser")[lane, layer], naive[lane].z[layer], rtol=1e-10, atol=1e-10)
+
+    def test_reads_matrices_and_normalisers_are_those_of_the_authors(self) -> None:
+        """With `correction` to 1e-4, because they count the 1e-5 of the denominator among the known share of a key; with 1e-9 in
+        its place to 1e-7."""
+        tensors = golden("armt/armt")
+        for case, has_correction, small, tolerance in (("plain", False, 1e-5, 1e-10), ("corrected", True, 1e-5, 1e-4),
+                                                       ("smaller", True, 1e-9, 1e-7)):
+            host = self.host(correction=has_correction)
+            for name in ("query_weight", "key_weight", "value_weight", "beta_weight", "beta_bias"):
+                weight = tensors[f"in.{name}"]
+                weight = weight.squeeze(1) if name.startswith("beta") else weight
+                self.assertEqual(host.parameters[name].shape, weight.shape, name)
+                host.parameters[name] = weight
+            for segment, (outputs, tokens) in enumerate(zip(tensors["in.outputs"], tensors["in.tokens"])):
+                with self.subTest(case, segment=segment), mock.patch.object(armt, "SMALL", small):
+                    read = self.segment(host, outputs.transpose(0, 1), tokens)
+                    assert_near(torch.stack(read), tensors[f"{case}.read"][segment], tolerance)
+                    for part in ("matrix", "normaliser"):
+                        assert_near(host.slot(part).transpose(0, 1), tensors[f"{case}.{part}"][segment], tolerance)
 
     def test_gamma_keeps_the_normaliser_of_a_key_that_is_known(self) -> None:
         host = self.host()

@@ -1,27 +1,20 @@
 """Layers without attention of examples/python against their equations token by token in f64, against the naive functions of
-fla-core (tests/golden/recurrences), and in the program where MNEME_PROGRAM names one."""
+fla-core (tests/golden/recurrences) and programs of RWKV-LM (tests/golden/rwkv7), and in the program where MNEME_PROGRAM names
+one."""
 
 import types
 import unittest
 from typing import Any
 from unittest import mock
 
-from support import NO_PROGRAM, NO_TORCH, ROOT, example, validated
+from mneme.files import map_columns
+from support import NO_PROGRAM, NO_TORCH, ROOT, assert_near, example, golden, validated
 
 WIDTH, HEADS, LAYERS = 6, 2, 2
 CUTS = ([37], [1] * 37, [16, 16, 5], [3, 1, 33])
 rwkv7, log_linear = example("rwkv7"), example("log_linear_attention")
 if not NO_TORCH:
     import torch
-
-
-def golden(name: str) -> "dict[str, torch.Tensor]":
-    tensors = {}
-    for line in (ROOT / f"tests/golden/recurrences/{name}.txt").read_text(encoding="utf-8").splitlines():
-        tensor, rank, *numbers = line.split()
-        shape, values = numbers[:int(rank)], numbers[int(rank):]
-        tensors[tensor] = torch.tensor([float(value) for value in values], dtype=torch.float64).reshape([int(n) for n in shape])
-    return tensors
 
 
 def assert_close(ours: "torch.Tensor", theirs: "torch.Tensor", tolerance: float) -> None:
@@ -134,11 +127,11 @@ class Rwkv7(unittest.TestCase):
     INPUTS = ("r", "decay", "k", "v", "removal", "rate", "state")
 
     def inputs(self, length: int = 37) -> "list[torch.Tensor]":
-        x = golden("rwkv7")
+        x = golden("recurrences/rwkv7")
         return [x[f"in.{name}"] if name == "state" else x[f"in.{name}"][:, :length] for name in self.INPUTS]
 
     def test_recurrence_equals_the_naive_function_of_fla_core(self) -> None:
-        expected = golden("rwkv7")
+        expected = golden("recurrences/rwkv7")
         r, *others = self.inputs()
         out, state = rwkv7.recurrence(r * r.shape[3] ** -0.5, *others)
         assert_close(out, expected["out"], 1e-5)
@@ -169,6 +162,67 @@ class Rwkv7(unittest.TestCase):
     def test_layers_equal_their_equations_in_every_cut(self) -> None:
         compare_cuts(self, rwkv7.Rwkv7, naive_rwkv7_layer, decay_rank=2, rate_rank=3, value_rank=2, gate_rank=4)
         compare_cuts(self, rwkv7.Rwkv7, naive_rwkv7_layer, head_width=5)
+
+
+class WideHost(Host):
+    """Of one head, as wide as those of RWKV-7's released models."""
+
+    width, heads, head_width = 64, 1, 64
+
+
+class NarrowHost(Host):
+    """Of two heads."""
+
+    width, heads, head_width = 16, 2, 8
+
+
+@unittest.skipIf(bool(NO_TORCH), NO_TORCH)
+class Rwkv7OfItsAuthor(unittest.TestCase):
+    """All of the time mixing in two layers, the second of which takes a share of the first one's values."""
+
+    VECTORS = {"decay_bias": "w0", "rate_bias": "a0", "removal": "k_k", "replacement": "k_a", "bonus": "r_k",
+               "norm_weight": "ln_x.weight", "norm_bias": "ln_x.bias"}
+    MATRICES = {"r_weight": "receptance.weight", "k_weight": "key.weight", "v_weight": "value.weight",
+                "out_weight": "output.weight"}
+    TRANSPOSED = {"decay_down": "w1", "decay_up": "w2", "rate_down": "a1", "rate_up": "a2", "gate_down": "g1", "gate_up": "g2"}
+
+    def setUp(self) -> None:
+        columns = map_columns(ROOT / "tests/golden/rwkv7/rwkv_lm.safetensors")
+        self.tensors = {name: torch.tensor(column) for name, column in columns.items()}
+
+    def host(self, cls: Any, case: str) -> Host:
+        class Lanes(cls):  # type: ignore[misc]
+            lanes = self.tensors[f"{case}.in"].shape[1]
+
+        host = Lanes(rwkv7.Rwkv7(), decay_rank=2, rate_rank=3, value_rank=2, gate_rank=4)
+        for layer in range(LAYERS):
+            theirs = {name.removeprefix(f"{case}.{layer}."): value.double() for name, value in self.tensors.items()}
+            given = {"shift": torch.cat([theirs[f"x_{name}"].flatten(0, 1) for name in "rwkvag"])}
+            given |= {name: theirs[of].flatten() for name, of in self.VECTORS.items()}
+            given |= {name: theirs[of] for name, of in self.MATRICES.items()}
+            given |= {name: theirs[of].T for name, of in self.TRANSPOSED.items()}
+            if layer > 0:
+                given |= {"value1_down": theirs["v1"].T, "value1_up": theirs["v2"].T, "value1_bias": theirs["v0"].flatten()}
+            for name, value in given.items():
+                self.assertEqual(host.parameters[name, layer].shape, value.shape, name)
+                host.parameters[name, layer] = value
+        return host
+
+    def outputs(self, host: Host, case: str, cut: "list[int]") -> "torch.Tensor":
+        texts = self.tensors[f"{case}.in"].double()
+        return torch.stack(host.read([list(piece) for piece in zip(*(text.split(cut, 1) for text in texts))]))
+
+    def test_results_are_those_of_the_torch_program(self) -> None:
+        for cls, case in ((WideHost, "one_head"), (NarrowHost, "two_heads")):
+            for cut in ([20], [3, 17]):
+                with self.subTest(case, cut=cut):
+                    assert_near(self.outputs(self.host(cls, case), case, cut), self.tensors[f"{case}.torch.out"])
+
+    def test_results_and_states_are_those_of_the_numpy_program_in_f64(self) -> None:
+        host = self.host(WideHost, "one_head")
+        assert_near(self.outputs(host, "one_head", [20]), self.tensors["one_head.numpy.out"], 1e-10)
+        states = torch.stack([host.slots["state", layer] for layer in range(LAYERS)])
+        assert_near(states.mT, self.tensors["one_head.numpy.state"], 1e-10)
 
 
 def naive_log_linear(q: Any, k: Any, v: Any, decay: Any, scale: Any) -> Any:
@@ -209,7 +263,7 @@ def naive_log_linear_layer(w: Any, u: Any, shared: Any) -> Any:
 @unittest.skipIf(bool(NO_TORCH), NO_TORCH)
 class LogLinearAttention(unittest.TestCase):
     def inputs(self, length: int = 37, levels: int = 7) -> "list[torch.Tensor]":
-        x = golden("log_linear_attn")
+        x = golden("recurrences/log_linear_attn")
         inputs = [x[f"in.{name}"][:, :length] for name in ("q", "k", "v", "decay")]
         return [*inputs, x["in.scale"][:, :length, :, :levels].clone()]
 
@@ -226,7 +280,7 @@ class LogLinearAttention(unittest.TestCase):
     def test_recurrence_equals_the_naive_function_of_fla_core(self) -> None:
         for cut in CUTS:
             with self.subTest(cut=cut):
-                assert_close(self.run_in(cut, self.inputs()), golden("log_linear_attn")["out"], 1e-5)
+                assert_close(self.run_in(cut, self.inputs()), golden("recurrences/log_linear_attn")["out"], 1e-5)
 
     def test_recurrence_equals_the_definition_and_its_gradients_in_every_chunk(self) -> None:
         """With 7 levels, which hold 37 tokens, and with 2 and 4, which hold 2 and 8: the last one goes on."""

@@ -1,9 +1,11 @@
-"""examples/python/titans.py and titans_layer.py against loops over tokens in which autograd makes the inner gradient, in f64."""
+"""examples/python/titans.py and titans_layer.py against loops over tokens in which autograd makes the inner gradient, and
+against the PyPI package titans-pytorch (tests/golden/titans), in f64."""
 
 import unittest
 from typing import Any
+from unittest import mock
 
-from support import NO_PROGRAM, NO_TORCH, Host, example, validated
+from support import NO_PROGRAM, NO_TORCH, Host, assert_near, example, golden, validated
 
 titans, titans_layer = example("titans"), example("titans_layer")
 if not NO_TORCH:
@@ -167,6 +169,35 @@ class Layer(unittest.TestCase):
         padded = self.outputs(host, x.masked_fill(host.valid.logical_not().unsqueeze(2), torch.nan), [8])
         torch.testing.assert_close(padded[host.valid], whole[host.valid], rtol=0, atol=0)
         self.assertTrue(torch.isfinite(padded).all())
+
+    def test_networks_are_those_of_titans_pytorch(self) -> None:
+        """To 1e-5, and to 1e-10 where lengths and root mean squares are without the 1e-6 that ours have."""
+        tensors = golden("titans/titans_pytorch")
+        exact = {"unit": lambda x: x / x.norm(dim=-1, keepdim=True),
+                 "scaled": lambda x: x / x.square().mean(-1, keepdim=True).sqrt()}
+        for depth, case in ((1, "matrix"), (2, "two_matrices")):
+            for lengths, functions, tolerance in (([14], {}, 1e-5), ([5, 9], {}, 1e-5), ([5, 9], exact, 1e-10)):
+                with self.subTest(case, lengths=lengths, tolerance=tolerance), mock.patch.dict(vars(titans), functions):
+                    host = Host(titans_layer.TitansLayer, depth=depth, chunk=4, convolution=1, persistent=0)
+                    network = host.memory.memory
+                    given = {name.removeprefix("in."): value for name, value in tensors.items() if name.startswith("in.")}
+                    given |= {f"{name}_start": tensors[f"{case}.{name}_start"].mT for name in network.shapes}
+                    given["convolution_weight"] = torch.ones(1, 1, 24, dtype=torch.float64)
+                    x = given.pop("x")
+                    for name, value in given.items():
+                        self.assertEqual(host.parameters[name].shape, value.shape, name)
+                        host.parameters[name] = value
+                    state = {name: host.fresh(name) for name in network.slots}
+                    heads, places = [], [0, 0]
+                    for part in cut(x, lengths):
+                        out, state = network.run(host, network.cleaned(host, part), state, places)
+                        heads.append(out)
+                        places = state["place_of_lane"].flatten().tolist()
+                    assert_near(torch.cat(heads, 2), tensors[f"{case}.heads"], tolerance)
+                    for name in network.shapes:
+                        self.assertGreater((state[name] - host.parameters[f"{name}_start"]).abs().max().item(), 0.1)
+                        for part in (name, f"{name}_momentum"):
+                            assert_near(state[part], tensors[f"{case}.{part}"].mT, tolerance)
 
     def test_heads_that_do_not_divide_the_width_are_refused(self) -> None:
         with self.assertRaisesRegex(ValueError, "heads is 3: expected a divisor of 8, the width of all heads of the model"):

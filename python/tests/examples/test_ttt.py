@@ -1,11 +1,11 @@
 """examples/python/ttt.py against loops over tokens in which autograd makes the inner gradient, in f64, and against numbers of the PyPI
-package fla-core (tests/golden/ttt)."""
+package fla-core and of the authors' ttt-lm-pytorch (tests/golden/ttt)."""
 
 import unittest
 from types import SimpleNamespace
 from typing import Any
 
-from support import NO_PROGRAM, NO_TORCH, ROOT, Host, example, validated
+from support import NO_PROGRAM, NO_TORCH, Host, assert_near, example, golden, validated
 
 ttt = example("ttt")
 if not NO_TORCH:
@@ -124,11 +124,7 @@ class Layer(unittest.TestCase):
         self.assertTrue(torch.isfinite(padded).all())
 
     def test_linear_has_the_numbers_of_fla_core(self) -> None:
-        tensors = {}
-        for line in (ROOT / "tests/golden/ttt/fla_core.txt").read_text(encoding="utf-8").splitlines():
-            name, rank, *numbers = line.split()
-            shape = [int(extent) for extent in numbers[:int(rank)]]
-            tensors[name] = torch.tensor([float(each) for each in numbers[int(rank):]], dtype=torch.float64).reshape(shape)
+        tensors = golden("ttt/fla_core")
         q, k, v = (tensors[f"in.{name}"].transpose(1, 2) for name in "qkv")  # [B,H,T,d]
         weight, bias = (tensors[f"in.{name}"].unsqueeze(1) for name in ("weight", "bias"))  # [H,1,d]
         eta = tensors["in.eta"].reshape(1, -1, 1).expand(q.shape[:3])
@@ -142,6 +138,53 @@ class Layer(unittest.TestCase):
         torch.testing.assert_close(torch.cat(out, 2).transpose(1, 2), tensors["linear.out"], rtol=1e-5, atol=1e-5)
         theirs = torch.cat([tensors["linear.state"].mT, tensors["linear.bias_state"].mT], 3)
         torch.testing.assert_close(state, theirs, rtol=1e-5, atol=1e-5)
+
+
+@unittest.skipIf(bool(NO_TORCH), NO_TORCH)
+class OfTheAuthors(unittest.TestCase):
+    """Whole layers but for projections and the result's norm, against the authors' TTTLinear and TTTMLP."""
+
+    def host(self, inner: str, theirs: Any, rate: float) -> Host:
+        class Wide(Host):
+            width = 8
+
+        host = Wide(ttt.Ttt, inner=inner, chunk=4, rate=rate)
+        given = {f"{name}_start": self.joined(theirs[f"in.W{i}"], theirs[f"in.b{i}"])
+                 for name, i in (("first", 1), ("second", 2)) if f"in.W{i}" in theirs}
+        given |= {"norm_weight": theirs["in.ttt_norm_weight"], "norm_bias": theirs["in.ttt_norm_bias"],
+                  "rate_weight": theirs["in.learnable_ttt_lr_weight"][:, 0],
+                  "rate_bias": theirs["in.learnable_ttt_lr_bias"][:, 0]}
+        self.assertEqual(given.keys(), host.parameters.keys())
+        for name, value in given.items():
+            self.assertEqual(host.parameters[name].shape, value.shape, name)
+            host.parameters[name] = value
+        host.slots = {name: host.fresh(name) for name in host.starts}
+        return host
+
+    def joined(self, weight: Any, bias: Any) -> Any:
+        """Of [..., in, out] and [..., 1, out]: [..., out, in + 1]."""
+        return torch.cat([weight, bias], -2).mT
+
+    def test_results_and_weights_are_those_of_their_layers(self) -> None:
+        tensors = golden("ttt/ttt_lm_pytorch")
+        for inner, rate in (("linear", 2.0), ("mlp", 1.0)):
+            theirs = {name.removeprefix(f"{inner}."): value for name, value in tensors.items()}
+            q, k, v = (theirs[f"in.{name}"] for name in "qkv")
+            for lengths in ([12, 2], [14], [3, 9, 2]):
+                with self.subTest(inner, lengths=lengths):
+                    host, out = self.host(inner, theirs, rate), []
+                    first = 0
+                    for length in lengths:
+                        tokens = slice(first, first + length)
+                        host.begin(0, length)
+                        given = SimpleNamespace(q=q[:, tokens], k=k[:, tokens], v=v[:, tokens], normed=tensors["in.x"][:, tokens])
+                        out.append(host.memory.read(host, given).out)
+                        first += length
+                        if first == 12:  # theirs are behind the last whole mini-batch
+                            for i, name in enumerate(host.memory.names, 1):
+                                self.assertGreater((host.slot(name) - host.parameters[f"{name}_start"]).abs().max().item(), 0.1)
+                                assert_near(host.slot(name), self.joined(theirs[f"W{i}"], theirs[f"b{i}"]), 1e-7)
+                    assert_near(torch.cat(out, 1), theirs["out"], 1e-7)  # their slope of gelu has 9 digits
 
 
 @unittest.skipIf(bool(NO_PROGRAM), NO_PROGRAM)
