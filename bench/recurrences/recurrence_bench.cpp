@@ -154,6 +154,7 @@ class ByGemms {
     const int more = s.is_delta ? 1 : 0;
     batch_ = s.lanes * s.heads * (s.length / kChunk);
     // Scores; states to results; scores times U; keys times U. Backward makes scores and U again.
+    // A decay by channel adds no product: scores are those of blocks of rows, scaled in between.
     shapes_ = {{c, k, c, 1 + more, 1 + more},
                {c, k, v, 1 + more, 1 + more},
                {c, c, v, 1 + more, 1 + 2 * more},
@@ -233,7 +234,8 @@ int run(int rounds) {
                                      {"gla", 4, 512, 4, 128, 128, true, false},
                                      {"mamba2", 4, 512, 8, 64, 128, false, false},
                                      {"gated_deltanet", 4, 512, 8, 48, 96, false, true},
-                                     {"gated_deltanet", 4, 512, 4, 128, 128, false, true}}) {
+                                     {"gated_deltanet", 4, 512, 4, 128, 128, false, true},
+                                     {"kda", 4, 512, 8, 64, 64, true, true}}) {
       if (!measure(s, rounds)) return 1;
     }
   }

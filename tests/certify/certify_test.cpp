@@ -16,6 +16,7 @@
 #include "host/base/text.hpp"
 #include "host/certify/ways.hpp"
 #include "host/tensor/torch.hpp"
+#include "host/train/trainer.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/ranks/thread_ranks.hpp"
 
@@ -166,16 +167,29 @@ TEST(Certify, PassesExamples) {
 #endif
 
 #ifdef MNEME_HAS_GLA
+void expect_layers_certified(run::Runtime& runtime) {
+  const Findings found = certify(runtime, options());
+  EXPECT_EQ(names_of(found, CheckResult::kFails), std::set<std::string>()) << all_lines(found);
+  std::set<std::string> left_out{"ranks", "reference"};
+  if (runtime.precision() == config::Precision::kF64) left_out.insert("f64");
+  EXPECT_EQ(names_of(found, CheckResult::kNotChecked), left_out) << all_lines(found);
+  EXPECT_EQ(line_named(found, "cuts").text, "");  // of all tokens
+}
+
+// With weights that are disturbed, and with those of a training.
 TEST(Certify, PassesLayersWithoutAttention) {
   for (const char* const plugin : {"gla", "mamba2", "gated_deltanet", "kda"}) {
     SCOPED_TRACE(plugin);
-    const auto runtime = opened(str("[[memory.tier]]\nplugin = \"", plugin, "\"\n"), "f32", "none");
-    disturb(*runtime);
-    const Findings found = certify(*runtime, options());
-    EXPECT_EQ(names_of(found, CheckResult::kFails), std::set<std::string>()) << all_lines(found);
-    EXPECT_EQ(names_of(found, CheckResult::kNotChecked),
-              (std::set<std::string>{"ranks", "reference"}));
-    EXPECT_EQ(line_named(found, "cuts").text, "");  // of all tokens
+    const std::string tier = str("[[memory.tier]]\nplugin = \"", plugin, "\"\n");
+    const auto disturbed = opened(tier, "f32", "none");
+    disturb(*disturbed);
+    expect_layers_certified(*disturbed);
+    train::Trainer trainer(certified_experiment(tier, "f32", "none"),
+                           {.runtime = {.precision = config::Precision::kF32}});
+    trainer.run_steps([](const run::StepReport& /*report*/, bool /*is_logged*/) {});
+    EXPECT_EQ(trainer.step(), 8);
+    expect_layers_certified(trainer.runtime());
+    expect_layers_certified(*copy_of(trainer.runtime(), config::Precision::kF64));
   }
 }
 #endif

@@ -96,7 +96,8 @@ INSTANTIATE_TEST_SUITE_P(
                            "rows = 8\ncompressed_rows = 6\nrate = 2\nfunction = \"conv\"\n"
                            "loss = \"attention\"\nloss_norm = \"mse\""},
                     Memory{"continuous_ltm", "continuous_ltm", "basis = 8\nsticky = true"},
-                    Memory{"lamemo", "lamemo", "rows = 12"}),
+                    Memory{"lamemo", "lamemo", "rows = 12"}, Memory{"gla", "gla", ""},
+                    Memory{"gated_deltanet", "gated_deltanet", ""}),
     [](const auto& one) { return std::string(one.param.name); });
 
 // The checkpoints have the form of one process's.

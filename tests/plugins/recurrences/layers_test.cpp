@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <ostream>
 #include <stdexcept>
 #include <string>
@@ -224,20 +226,24 @@ class RecurrentLayers : public testing::TestWithParam<LayerCase> {};
 INSTANTIATE_TEST_SUITE_P(Recurrences, RecurrentLayers, testing::ValuesIn(layer_cases()),
                          [](const auto& c) { return std::string(c.param.name); });
 
-// The layer's results, of a text in one segment and in several.
+// The layer's results, of a text in segments: fewer tokens than the filter has taps, a part of a
+// chunk of the kernel, a whole one, and a whole one and a part.
 TEST_P(RecurrentLayers, EqualTheirEquations) {
+  constexpr std::array<int64_t, 5> kLengths = {kSegment, 1, 16, 64, 70};
   MemorySession session = decoder_with(GetParam().tier);
   const std::unique_ptr<NaiveLayer> naive = GetParam().naive(session);
   const at::NoGradGuard no_grad;
-  const at::Tensor ids = random_ids(5, kLanes, 3 * kSegment + 1, 11);
+  const int64_t tokens = std::accumulate(kLengths.begin(), kLengths.end(), int64_t{0});
+  const at::Tensor ids = random_ids(5, kLanes, tokens + 1, 11);
   StackState state = session.fresh(kLanes);
   std::vector<at::Tensor> x, out;
-  for (const int64_t from : {int64_t{0}, kSegment, kSegment + 1, 2 * kSegment}) {
-    const int64_t length = from == 0 ? kSegment : from == kSegment ? 1 : kSegment - 1;
+  int64_t from = 0;
+  for (const int64_t length : kLengths) {
     mneme::backbone::ForwardOptions::Tap tap;
     static_cast<void>(session.run(state, ids.narrow(1, from, length + 1), {.tap = &tap}));
     x.push_back(tap.embedded);
     out.push_back(tap.attention_out[0]);
+    from += length;
   }
   const at::Tensor rows = at::cat(x, 1);
   const at::Tensor normed = rows / (rows.square().mean(-1, true) + 1e-5).sqrt() *
