@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Optional, Sequence, get_args
 
+from .choice import own_evaluation
 from .errors import FormatError
 from .evaluation import Evaluation, Losses
 from .files import PathLike, no_folder, read_json, read_lines, read_text
@@ -76,17 +77,22 @@ class Run:
         return sorted(found, key=lambda one: (one.split, one.step, str(one.info.get("written", ""))))
 
     def evaluation(self, split: str = "valid") -> Evaluation:
-        """The newest of a split: of the most steps, and of these the last one made."""
+        """The one of a split that a report takes: of the run's own memory, model and data, of the most steps.
+
+        Of several of these steps one with the run's own plugins and [eval] comes first. `evaluations()` has all others.
+        """
         everything = self.evaluations()
         of_split = [one for one in everything if one.split == split]
-        if not of_split:
+        own = own_evaluation(of_split, self.experiment, self.info)
+        if own is None:
             has = ", ".join(sorted({one.split for one in everything})) or "none"
             to_do = f"mneme.evaluate(run, split='{split}') makes one" if split in _SPLITS else "a split is valid or test"
-            raise FormatError(f"{self.path}: no stored evaluation of the split '{split}' (there are: {has}); {to_do}")
-        return of_split[-1]
+            what = " of its own memory, model and data" if of_split else ""
+            raise FormatError(f"{self.path}: no stored evaluation of the split '{split}'{what} (there are: {has}); {to_do}")
+        return own
 
     def losses(self, split: str = "valid") -> Losses:
-        """The loss of every target in the newest evaluation of a split: arrays [n], memory-mapped."""
+        """The loss of every target in `evaluation(split)`: arrays [n], memory-mapped."""
         return self.evaluation(split).losses
 
     def checks(self) -> dict[str, Any]:

@@ -29,7 +29,20 @@ def write_safetensors(path: Path, columns: dict[str, Any]) -> None:
     path.write_bytes(len(text).to_bytes(8, "little") + text + data)
 
 
-def write_evaluation(folder: Path, split: str, step: int, nll: list[float]) -> None:
+EXPERIMENT = """[model]
+clamp_distance = 0
+attention_kernel = "on"
+
+[data]
+task = "motif"
+
+[train]
+steps = 20
+segment = 16
+"""
+
+
+def write_evaluation(folder: Path, split: str, step: int, nll: list[float], **more: Any) -> None:
     folder.mkdir(parents=True)
     info = {
         "format": "mneme-evaluation",
@@ -38,6 +51,8 @@ def write_evaluation(folder: Path, split: str, step: int, nll: list[float]) -> N
         "step": step,
         "written": "2025-01-01T00:00:00Z",
         "result": {"tokens": len(nll), "loss": sum(nll) / len(nll), "perplexity": 2.0},
+        "experiment": EXPERIMENT,
+        **more,
     }
     (folder / "evaluation.json").write_text(json.dumps(info))
     (folder / "samples.jsonl").write_text(json.dumps({"id": f"{split}/0", "targets": len(nll), "nll": sum(nll)}) + "\n")
@@ -51,7 +66,7 @@ def write_evaluation(folder: Path, split: str, step: int, nll: list[float]) -> N
 
 def write_run(folder: Path) -> Path:
     folder.mkdir(parents=True)
-    (folder / "experiment.toml").write_text('[data]\ntask = "motif"\n\n[train]\nsteps = 20\nsegment = 16\n')
+    (folder / "experiment.toml").write_text(EXPERIMENT)
     (folder / "run.json").write_text(
         json.dumps(
             {

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
 
 import mneme
-from conftest import NLL
+from conftest import EXPERIMENT, NLL, write_evaluation
 
 
 def test_imports_neither_numpy_nor_torch_before_use() -> None:
@@ -58,7 +60,7 @@ def test_has_plain_columns_without_pandas(run_folder: Path, without_pandas: None
     assert mneme.Run(run_folder).losses().table()["nll"] == NLL
 
 
-def test_maps_the_losses_of_the_newest_evaluation(run_folder: Path) -> None:
+def test_maps_the_losses_of_the_evaluation_of_the_most_steps(run_folder: Path) -> None:
     losses = mneme.Run(run_folder).losses("valid")
     assert losses.nll.tolist() == NLL and losses.nll.dtype == numpy.float32
     assert losses.position.tolist() == [0, 1, 2] and losses["lane"].dtype == numpy.int32
@@ -97,6 +99,37 @@ def test_lists_evaluations(run_folder: Path) -> None:
     assert [one.step for one in evaluations] == [10, 20]
     assert evaluations[-1].loss == 1.5 and evaluations[-1].result["tokens"] == 3
     assert evaluations[-1].samples()["id"].tolist() == ["valid/0"]
+
+
+def test_takes_the_evaluation_that_a_report_takes(run_folder: Path) -> None:
+    def add(name: str, loss: float, step: int = 20, **more: Any) -> None:
+        write_evaluation(run_folder / "evaluations" / f"valid-step{step:08}-{name}", "valid", step, [loss], **more)
+
+    later = {"written": "2025-01-02T00:00:00Z"}
+    add("a0000000", 9.0, 30, experiment=EXPERIMENT + "[[memory.tier]]\n", **later)
+    add("b0000000", 9.0, 30, experiment=EXPERIMENT.replace("clamp_distance = 0", "clamp_distance = 1"), **later)
+    add("c0000000", 9.0, 30, data={"task": "questions"}, **later)
+    run = mneme.Run(run_folder)
+    assert run.losses("valid").nll.tolist() == NLL
+    add("00000000", 9.0, experiment=EXPERIMENT + "[eval]\nsegment = 8\n", **later)
+    add("00000001", 9.0, plugins=[{"sha256": "another"}], **later)
+    assert run.losses("valid").nll.tolist() == NLL
+    kernel = EXPERIMENT.replace('attention_kernel = "on"', 'attention_kernel = "off"\nlater_key = 1')
+    same = {"data": {"task": "motif", "path": "elsewhere"}, "experiment": kernel}
+    add("d0000000", 1.0, 30, **same)
+    assert run.evaluation("valid").loss == 1.0
+
+
+def test_names_evaluations_that_are_not_the_runs_own(run_folder: Path) -> None:
+    folder = run_folder / "evaluations" / "test-step00000020-aaaaaaaa"
+    write_evaluation(folder, "test", 20, [9.0], data={"task": "questions"})
+    found = r"'test' of its own memory, model and data \(there are: test, valid\); mneme.eval"
+    with pytest.raises(mneme.FormatError, match=found):
+        mneme.Run(run_folder).losses("test")
+    shutil.rmtree(folder)
+    write_evaluation(folder, "test", 20, [9.0], experiment="[model")
+    with pytest.raises(mneme.FormatError, match="aaaaaaaa/evaluation.json: experiment: no TOML: "):
+        mneme.Run(run_folder).losses("test")
 
 
 def test_shows_itself_in_a_notebook(run_folder: Path) -> None:
