@@ -95,7 +95,7 @@ TEST_F(Config, DryRunCountsRowsOfTheLayersThatHaveThem) {
     return result.out;
   };
   EXPECT_THAT(plan("[1]"), testing::AllOf(HasSubstr("3 tokens"), Not(HasSubstr("never attended"))));
-  EXPECT_THAT(plan("[0]"), HasSubstr("1 layer, where rows by place beyond the nearest 2 of the"));
+  EXPECT_THAT(plan("[0]"), HasSubstr("1 layer, where rows by place beyond the\n"));
 }
 
 TEST_F(Config, TrainWarnsOfWindowsThatLeaveRowsOut) {
@@ -130,11 +130,11 @@ TEST_F(Config, DryRunCountsNoReplacedLayersAmongWindows) {
   EXPECT_THAT(plan("layers = [1, 2, 3]\n"),
               HasSubstr(str("windows:\n", line("3 tokens", "1 layer"),
                             line("without attention", "3 layers"), "optimiser")));
-  EXPECT_THAT(plan(""), HasSubstr(str("windows:\n",
-                                      line("3 tokens",
-                                           "0 layers: a memory replaces the attention of all "
-                                           "layers that have it"),
-                                      line("without attention", "4 layers"))));
+  EXPECT_THAT(plan(""),
+              HasSubstr(str("windows:\n",
+                            line("3 tokens", "0 layers: a memory replaces the attention of\n" +
+                                                 std::string(36, ' ') + "all layers that have it"),
+                            line("without attention", "4 layers"))));
 }
 
 TEST_F(Config, ShowAndCheckUseTheProgramsOwnPlugins) {
