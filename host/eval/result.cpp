@@ -36,8 +36,7 @@ std::optional<double> Result::perplexity_per_block() const {
 }
 
 std::optional<double> Result::bits_per_byte() const {
-  if (questions && questions->all.bytes > 0)
-    return total.nll / static_cast<double>(questions->all.bytes) / std::numbers::ln2;
+  if (questions && questions->all.bytes > 0) return questions->all.bits_per_byte();
   const double tokens = protocol.tokens_per_byte();
   return tokens == 0.0 ? std::nullopt : std::optional(loss() * tokens / std::numbers::ln2);
 }
