@@ -68,16 +68,16 @@ std::string read_name(Reader& reader, const char* file_key, const std::filesyste
   return name;
 }
 
-// Refuses a task's name that is one of the files and folders which the report writes beside the
-// tasks' folders (report/suite/suite_report.cpp). Folders of arms end with their seed.
+// Refuses a task's name that is one of the files and folders beside the tasks' folders: those of the
+// report (report/suite/suite_report.cpp), and the lock. Folders of arms end with their seed.
 void check_task_name(Reader& reader, const std::string& name) {
-  if (name != "figures" && name != "suite" && !name.starts_with("suite.") &&
+  if (name != "figures" && name != "lock" && name != "suite" && !name.starts_with("suite.") &&
       !name.starts_with("suite-")) {
     return;
   }
   reader.problem(reader.has("name") ? "name" : "experiment",
                  {.failed = "the suite's own files have such names",
-                  .expected = "another name than figures, suite, suite.* and suite-*",
+                  .expected = "another name than figures, lock, suite, suite.* and suite-*",
                   .got = toml_string(name),
                   .hint = "give this table a name of its own with the key name"});
 }

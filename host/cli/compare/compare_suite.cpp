@@ -1,5 +1,6 @@
 // mneme compare --suite FILE: one comparison after another, and their table.
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "host/base/file/file.hpp"
@@ -14,6 +15,7 @@
 #include "host/report/differences/soundness.hpp"
 #include "host/report/report.hpp"
 #include "host/report/suite/suite_report.hpp"
+#include "host/run/run_folder.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -143,8 +145,10 @@ int run_tasks(const CompareArguments& arguments, const fs::path& folder,
     bytes += compare::disk_left(task.record, task.options.folder);
   }
   warn_of_small_disk(bytes, folder);
+  std::optional<run::RunLock> lock;  // a command that is refused leaves the file as it is
   if (session.is_first()) {
     fs::create_directories(folder);
+    lock.emplace(folder);
     write_file_atomic(folder / "suite.json", json_text(report::to_json(record), 2) + "\n");
   }
   const InterruptGuard guard;

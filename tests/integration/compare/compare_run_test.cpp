@@ -297,6 +297,11 @@ set = ["train.steps=3"]
 
   expect_refusal(suite({"--memory", none_}), 2,
                  {"compare --suite names experiments and memories; leave --memory out"});
+  const std::string record = read_file(folder_ / "s/suite.json");
+  const Descriptor lock(::open(file("s/lock").c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::flock(lock.get(), LOCK_EX), 0);  // as the command that runs
+  expect_refusal(suite({"--quiet"}), 2, {file("s"), "in use"});
+  EXPECT_EQ(read_file(folder_ / "s/suite.json"), record);
   expect_refusal(run_mneme({"report", file("s"), "--pairs"}), 2,
                  {"the table of a suite compares no arms: expected no --baseline, --pairs, "
                   "--margin or --bundle beside "});
