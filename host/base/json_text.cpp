@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
+#include <utility>
 
 namespace mneme {
 
@@ -28,14 +30,23 @@ Json parse_json(std::string_view text) {
   return Json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
-Json parse_json_or_throw(std::string_view text) {
+Json parse_json_or_throw(std::string_view text, std::optional<std::string>* repeated) {
   if (const std::size_t depth = json_depth(text); depth > kMaxJsonDepth) {
     throw Json::other_error::create(
         501,
         str("objects and lists in each other: expected at most ", kMaxJsonDepth, ", got ", depth),
         nullptr);
   }
-  return Json::parse(text);
+  if (repeated == nullptr) return Json::parse(text);
+  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  return Json::parse(text, [&](int, Json::parse_event_t event, const Json& part) {
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event != Json::parse_event_t::key) return true;
+    auto key = part.get<std::string>();
+    if (!keys.back().insert(key).second && !*repeated) *repeated = std::move(key);
+    return true;
+  });
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,8 +25,10 @@ inline constexpr std::size_t kMaxJsonDepth = 100;
 // The value, or a discarded one for a text that is no JSON or deeper than kMaxJsonDepth.
 [[nodiscard]] Json parse_json(std::string_view text);
 
-// The value. Json::exception, which says where, for the same texts.
-[[nodiscard]] Json parse_json_or_throw(std::string_view text);
+// The value. Json::exception, which says where, for the same texts. `repeated` gets the first key
+// that one object of the text has twice.
+[[nodiscard]] Json parse_json_or_throw(std::string_view text,
+                                       std::optional<std::string>* repeated = nullptr);
 
 // A text that Python's json reads as JSON: NaN, Infinity, -Infinity and numbers beyond those of 64
 // bits, which JSON has not, become strings, so that only a key that needs a number refuses them.

@@ -253,14 +253,11 @@ void Generator::check_vocabulary(const std::vector<std::int32_t>& ids, const cha
 void Generator::check_ids(const std::vector<std::int32_t>& ids) const {
   if (ids.empty() && !pending_.defined()) {
     const bool has_text = tokens() > 0;
-    throw_usage(
-        {.where = "prompt",
-         .failed = has_text ? "it is empty, and the last answer has ended" : "it is empty",
-         .expected = has_text ? "the next turn" : "at least one token",
-         .got = "none",
-         .hint = has_text
-                     ? "give a text with --prompt, or a line with --chat"
-                     : "give a text with --prompt or --prompt-file; a model needs a first token"});
+    throw_usage({.where = "prompt",
+                 .failed = has_text ? "it is empty, and the last answer has ended" : "it is empty",
+                 .expected = has_text ? "the next turn" : "at least one token",
+                 .got = "none",
+                 .hint = has_text ? "give a text" : "give a text; a model needs a first token"});
   }
   check_vocabulary(ids, "prompt");
   if (stack_.is_empty() && !ids.empty() && !options_.takes_forgotten_prompts)

@@ -61,28 +61,28 @@ std::vector<Candidate> likeliest(std::vector<Candidate> all, std::size_t most, d
   return out;
 }
 
-void refuse(const char* option, const char* expected, const std::string& got,
-            const char* hint = "") {
-  throw_usage({.where = option,
-               .failed = "tokens cannot be drawn with this value",
-               .expected = expected,
-               .got = got,
-               .hint = hint});
-}
-
 }  // namespace
 
-void check(const Sampling& sampling) {
+void check(const Sampling& sampling, bool is_request) {
+  const auto refuse = [&](const char* option, const char* key, const char* expected,
+                          const std::string& got, const std::string& hint = "") {
+    throw_usage({.where = is_request ? str("key \"", key, '"') : option,
+                 .failed = "tokens cannot be drawn with this value",
+                 .expected = expected,
+                 .got = got,
+                 .hint = hint});
+  };
   if (!(sampling.temperature > 0.0) || !std::isfinite(sampling.temperature)) {
-    refuse("--temperature", "a number above 0", str(sampling.temperature),
-           sampling.temperature == 0.0 ? "--greedy takes the likeliest token" : "");
+    const std::string greedy = is_request ? "\"greedy\": true" : "--greedy";
+    refuse("--temperature", "temperature", "a number above 0", str(sampling.temperature),
+           sampling.temperature == 0.0 ? greedy + " takes the likeliest token" : "");
   }
-  if (sampling.top_k < 0) refuse("--top-k", "0 (off) or more", str(sampling.top_k));
+  if (sampling.top_k < 0) refuse("--top-k", "top_k", "0 (off) or more", str(sampling.top_k));
   if (!(sampling.top_p > 0.0 && sampling.top_p <= 1.0)) {
-    refuse("--top-p", "a number above 0 and at most 1 (off)", str(sampling.top_p));
+    refuse("--top-p", "top_p", "a number above 0 and at most 1 (off)", str(sampling.top_p));
   }
   if (!(sampling.min_p >= 0.0 && sampling.min_p < 1.0)) {
-    refuse("--min-p", "a number from 0 (off) to below 1", str(sampling.min_p));
+    refuse("--min-p", "min_p", "a number from 0 (off) to below 1", str(sampling.min_p));
   }
 }
 

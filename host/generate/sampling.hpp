@@ -12,8 +12,8 @@ namespace mneme::generate {
 
 using kernel::Sampling;
 
-// Error (kUsage) naming the option, its allowed values and its value.
-void check(const Sampling& sampling);
+// Error (kUsage) naming the option, or the key of a request, its allowed values and its value.
+void check(const Sampling& sampling, bool is_request = false);
 
 // The token that `uniform` in [0, 1) draws (kernel::SamplingKernels::draw).
 //   logp [V] f32 or f64 on the CPU, contiguous, finite: log-probabilities, or logits up to a

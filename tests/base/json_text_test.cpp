@@ -30,6 +30,16 @@ TEST(JsonText, RefusesDeepTexts) {
             "100, got 101");
 }
 
+TEST(JsonText, NamesTheFirstKeyThatOneObjectHasTwice) {
+  const auto repeated = [](const std::string& text) {
+    std::optional<std::string> key;
+    static_cast<void>(parse_json_or_throw(text, &key));
+    return key.value_or("none");
+  };
+  EXPECT_EQ(repeated(R"([{"a": {"a": 1}, "b": 1}, {"a": 1}])"), "none");
+  EXPECT_EQ(repeated(R"({"a": 1, "c": {"b": 1, "b": 2}, "a": 2})"), "b");
+}
+
 TEST(JsonText, BytesThatAreNoUtf8AreReplaced) {
   const Json json = {{"caf\xe9", {"caf\xe9/\u00e9", 1.5}}};
   EXPECT_EQ(json_text(json), "{\"caf\uFFFD\":[\"caf\uFFFD/\u00e9\",1.5]}");

@@ -60,7 +60,7 @@ TEST(GeneratorErrors, EmptyPrompt) {
                                                             [&] { generator.multiply(2); }}) {
     const std::string message = error_of(use);
     EXPECT_THAT(message, HasSubstr("prompt: it is empty"));
-    EXPECT_THAT(message, HasSubstr("--prompt"));
+    EXPECT_THAT(message, HasSubstr("give a text; a model needs a first token"));
   }
   generator.prompt({1});
   EXPECT_EQ(error_of([&] { generator.prompt({}); }), "");  // of a later turn

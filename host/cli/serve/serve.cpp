@@ -13,6 +13,7 @@
 #include "host/base/exit_status.hpp"
 #include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
+#include "host/base/utf8.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/display.hpp"
@@ -76,13 +77,20 @@ class Service {
   void add_line(const std::string& line) {
     if (line.find_first_not_of(" \t") == std::string::npos) return;
     Json json;
+    std::optional<std::string> repeated;
     try {
-      json = parse_json_or_throw(line);
+      json = parse_json_or_throw(line, &repeated);
     } catch (const Json::exception& error) {
       throw_usage({.where = str("standard input, line ", lines_.number()),
                    .failed = "this is no JSON",
                    .expected = "a request, or a list of requests",
                    .hint = error.what()});
+    }
+    if (repeated) {
+      throw_usage({.where = str("standard input, line ", lines_.number()),
+                   .failed = "a key is there twice",
+                   .expected = "each key once",
+                   .got = str('"', printable(*repeated), '"')});
     }
     if (!json.is_array()) return add_request(json);
     for (const Json& one : json) add_request(one);

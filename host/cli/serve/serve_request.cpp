@@ -211,7 +211,7 @@ void read_generated(const RequestKeys& keys, const OpenGeneration& opened, Serve
   sampling.top_k = keys.integer("top_k", sampling.top_k, kMaxCount);
   sampling.top_p = keys.number("top_p", sampling.top_p);
   sampling.min_p = keys.number("min_p", sampling.min_p);
-  generate::check(sampling);
+  generate::check(sampling, /*is_request=*/true);
 }
 
 // Before the model runs, so that a request fails alone.

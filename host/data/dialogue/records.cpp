@@ -32,19 +32,6 @@ void check_utf8_of(const NamedText& text) {
   }
 }
 
-// `repeated` gets the first key that one object of the text has twice.
-Json parse_with_keys(std::string_view text, std::optional<std::string>& repeated) {
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
-  return Json::parse(text, [&](int, Json::parse_event_t event, const Json& part) {
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event != Json::parse_event_t::key) return true;
-    auto key = part.get<std::string>();
-    if (!keys.back().insert(key).second && !repeated) repeated = std::move(key);
-    return true;
-  });
-}
-
 // What is wrong, of nlohmann's message behind the place and before the text that was read, and what
 // to do about it where that does not say so.
 std::string hint_of(std::string_view message) {
@@ -126,7 +113,7 @@ Json parse_object(const std::string& file, std::size_t first_line, std::string_v
   }
   try {
     std::optional<std::string> repeated;
-    Json json = parse_with_keys(text, repeated);
+    Json json = parse_json_or_throw(text, &repeated);
     const std::string where = str(file, ":", first_line);
     if (!json.is_object()) refuse_record(where, "a record", "a JSON object", shown(json));
     if (repeated) refuse_record(where, "a key is there twice", "each key once", shown(*repeated));

@@ -265,8 +265,14 @@ TEST_F(ServeRun, AnswersWhatItCannotDoAndGoesOn) {
       {R"({"id": 1, "request": "score", "text": "o"})", {"no token is scored"}},
       {R"({"id": 1, "request": "score", "text": "one", "bos": true})", {"no token that begins"}},
       {R"({"id": 1, "request": "score", "text": "one", "windows": "x"})", {"\"separate\""}},
-      {R"({"id": 1, "request": "generate", "prompt": ""})", {"prompt", "it is empty"}},
-      {R"({"id": 1, "request": "generate", "prompt": "one", "temperature": 0})", {"temperature"}},
+      {R"({"id": 1, "id": 2, "request": "describe"})", {"a key is there twice", "got \"id\""}},
+      {R"([{"id": 1, "request": "score", "text": "one", "text": "two"}])", {"got \"text\""}},
+      {R"({"id": 1, "request": "generate", "prompt": ""})",
+       {"prompt: it is empty", "got none; give a text; a model needs a first token"}},
+      {R"({"id": 1, "request": "generate", "prompt": "one", "temperature": 1e-400})",
+       {"key \"temperature\": tokens cannot", "got 0; \"greedy\": true takes"}},
+      {R"({"id": 1, "request": "generate", "prompt": "one", "top_p": 2})", {"key \"top_p\": "}},
+      {R"({"id": 1, "request": "generate", "prompt": "one", "min_p": 1})", {"key \"min_p\": "}},
       {R"({"id": 1, "request": "generate", "prompt": "one", "tokens": 1.5})", {"an integer"}}};
   std::vector<std::string> lines;
   for (const auto& [line, parts] : cases) lines.push_back(line);
