@@ -63,11 +63,14 @@ fs::path evaluations_folder(const fs::path& run_folder) { return run_folder / "e
 
 std::vector<fs::path> list_evaluations(const fs::path& run_folder) {
   std::vector<fs::path> found;
-  std::error_code ignored;
-  for (const fs::directory_entry& entry :
-       fs::directory_iterator(evaluations_folder(run_folder), ignored)) {
+  const fs::path all = evaluations_folder(run_folder);
+  std::error_code code;
+  const fs::directory_iterator entries(all, code);
+  if (code && code != std::errc::no_such_file_or_directory) fail_file(all, "read", code.value());
+  for (const fs::directory_entry& entry : entries) {
     if (!parse_evaluation_name(entry.path().filename().string())) continue;
-    if (fs::exists(entry.path() / kInfoFile, ignored)) found.push_back(entry.path());
+    // Whoever reads it names one that cannot be read.
+    if (fs::exists(entry.path() / kInfoFile, code) || code) found.push_back(entry.path());
   }
   std::ranges::sort(found);
   return found;
@@ -173,10 +176,7 @@ class TemporaryFolder {
   explicit TemporaryFolder(fs::path path) : path_(std::move(path)) {
     std::error_code error;
     fs::create_directory(path_, error);
-    if (error) {
-      throw_run(
-          {.where = path_.string(), .failed = "cannot make the folder", .got = error.message()});
-    }
+    if (error) fail_file(path_, "make the folder", error.value());
   }
   ~TemporaryFolder() {
     std::error_code ignored;

@@ -29,7 +29,7 @@ namespace mneme::scores {
 // The folder of a run's evaluations: RUN/evaluations.
 [[nodiscard]] std::filesystem::path evaluations_folder(const std::filesystem::path& run_folder);
 // The folders of a run's finished evaluations by name, which is by split and step; none when there
-// are none. Nothing of them has been checked.
+// are none. Nothing of them has been checked. Error (kRun) for a folder that cannot be read.
 [[nodiscard]] std::vector<std::filesystem::path> list_evaluations(
     const std::filesystem::path& run_folder);
 

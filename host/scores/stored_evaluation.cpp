@@ -70,12 +70,12 @@ void check_keys(const fs::path& path, const Json& info) {
 
 Json read_info(const fs::path& folder) {
   const fs::path path = folder / kInfoFile;
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) {
+  std::error_code code;
+  if (!fs::exists(path, code) && !code) {
     throw_usage({.where = folder.string(),
                  .failed = "there is no finished evaluation",
                  .expected = str("a folder with ", kInfoFile),
-                 .got = fs::is_directory(folder, ignored) ? "a folder without it" : "no folder",
+                 .got = fs::is_directory(folder, code) ? "a folder without it" : "no folder",
                  .hint = "name a folder in RUN/evaluations"});
   }
   Json info = parse_json(read_file(path));

@@ -322,6 +322,28 @@ TEST_F(StoredEvaluations, CannotBeWrittenIntoAReadOnlyFolder) {
   fs::permissions(run_.path(), fs::perms::all);
 }
 
+TEST_F(StoredEvaluations, ThatCannotBeReadAreNamed) {
+  const fs::path folder = write();
+  const fs::path all = folder.parent_path();
+  fs::permissions(run_.path(), fs::perms::all);
+  fs::permissions(all, fs::perms::all);
+  fs::permissions(folder, fs::perms::none);
+  {
+    const OrdinaryUser user;
+    EXPECT_THAT(scores::list_evaluations(run_.path()), ElementsAre(folder));
+    EXPECT_THAT(error_of([&] { static_cast<void>(StoredEvaluation::open(folder)); }),
+                HasSubstr("Permission denied"));
+  }
+  fs::permissions(folder, fs::perms::all);
+  fs::permissions(all, fs::perms::none);
+  {
+    const OrdinaryUser user;
+    EXPECT_THAT(error_of([&] { static_cast<void>(scores::list_evaluations(run_.path())); }),
+                HasSubstr("1: " + all.string() + ": cannot read: Permission denied"));
+  }
+  fs::permissions(all, fs::perms::all);
+}
+
 TEST_F(StoredEvaluations, AreNotStoredWhileAnotherProcessWrites) {
   const fs::path all = write().parent_path();
   const scores::WriterLock other(all);
