@@ -10,7 +10,9 @@ namespace mneme::run {
 
 std::optional<double> Utilization::of(double tokens_a_second, std::int64_t devices) const {
   if (flops_a_token <= 0.0 || peak <= 0.0) return std::nullopt;
-  return flops_a_token * tokens_a_second / (peak * static_cast<double>(devices));
+  const double share = flops_a_token * tokens_a_second / (peak * static_cast<double>(devices));
+  if (share > 1.0) return std::nullopt;
+  return share;
 }
 
 Utilization measure_utilization(const Runtime& runtime, double FlopsPerToken::*pass) {

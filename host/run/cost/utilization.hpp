@@ -18,7 +18,8 @@ struct Utilization {
   double peak = 0.0;           // operations a second of the product, in the precision of the model
   std::string problem = {};    // why nothing was counted
 
-  // 0.25 = a quarter of the peak of `devices` alike; absent where nothing was counted.
+  // 0.25 = a quarter of the peak of `devices` alike; absent where nothing was counted, and
+  // where it is above 1: the product was timed while others used the device.
   [[nodiscard]] std::optional<double> of(double tokens_a_second, std::int64_t devices = 1) const;
 };
 
