@@ -90,10 +90,6 @@ std::map<std::string, MetricPair> pair_task(const std::string& name, const Harne
     }
   }
   left_out = all.size() - common.size();
-  // The same losses, over another count: one of them is enough for the correction.
-  for (const char* const same : {"byte_perplexity", "bits_per_byte"}) {
-    if (out.contains("word_perplexity")) out.erase(same);
-  }
   return out;
 }
 
@@ -118,6 +114,10 @@ std::vector<MetricPair> metric_pairs(const HarnessResults& baseline, const Harne
       if (name == metric)
         throw_usage("--metric ", metric, ": only one of both has it for the task ", task);
       notes.push_back(str(task, ": only one of both has the metric ", name, '.'));
+    }
+    // The same losses, over another count: one of them is enough for the correction.
+    for (const char* const same : {"byte_perplexity", "bits_per_byte"}) {
+      if (metric.empty() && pairs.contains("word_perplexity")) pairs.erase(same);
     }
     for (auto& [name, pair] : pairs) {
       if (metric.empty() || name == metric) out.push_back(std::move(pair));

@@ -20,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSamples = "samples_";
+constexpr std::string_view kNoMetric = "bypass";  // of tasks that are run for their answers alone
 
 bool is_samples_file(const fs::path& path) {
   const std::string name = path.stem().string();
@@ -28,15 +29,24 @@ bool is_samples_file(const fs::path& path) {
 }
 
 // In the folder, and in its folders: the harness makes one for each model.
-std::set<fs::path> samples_files(const fs::path& folder) {
+template <typename Choose>
+std::set<fs::path> files_of(const fs::path& folder, const Choose& is_chosen) {
   std::set<fs::path> out;
   std::error_code ignored;
   for (fs::recursive_directory_iterator at(folder, ignored), end; at != end;
        at.increment(ignored)) {
     if (at.depth() > 0) at.disable_recursion_pending();
-    if (is_samples_file(at->path())) out.insert(at->path());
+    if (is_chosen(at->path())) out.insert(at->path());
   }
   return out;
+}
+
+// A run, a comparison, a suite, or a folder of runs.
+bool has_runs(const fs::path& folder) {
+  static const std::set<std::string> kNames = {"experiment.toml", "comparison.json", "suite.json"};
+  return !files_of(folder, [](const fs::path& path) {
+            return kNames.contains(path.filename().string());
+          }).empty();
 }
 
 // "samples_TASK_DATE.jsonl"; dates have no "_".
@@ -50,6 +60,7 @@ std::string task_of(const fs::path& file) {
 std::optional<HarnessScore> score_of(const std::string& metric, const Json& value) {
   const bool has_count =
       metric == "word_perplexity" || metric == "byte_perplexity" || metric == "bits_per_byte";
+  if (metric == kNoMetric) return std::nullopt;
   if (value.is_boolean()) return HarnessScore{.total = value.get<bool>() ? 1.0 : 0.0};
   if (value.is_number() && !has_count) {
     const auto number = value.get<double>();
@@ -106,12 +117,14 @@ HarnessTask read_task(const fs::path& file) {
 
 }  // namespace
 
-bool has_harness_results(const fs::path& folder) { return !samples_files(folder).empty(); }
+bool has_harness_results(const fs::path& folder) {
+  return !files_of(folder, is_samples_file).empty() && !has_runs(folder);
+}
 
 HarnessResults read_harness_results(const fs::path& folder) {
   std::map<std::string, fs::path> newest;
   std::set<fs::path> folders;
-  for (const fs::path& file : samples_files(folder)) {  // dates rise with the names
+  for (const fs::path& file : files_of(folder, is_samples_file)) {  // dates rise with the names
     newest[task_of(file)] = file;
     folders.insert(file.parent_path());
   }

@@ -102,6 +102,17 @@ TEST_F(Harness, PerplexitiesAreComparedAsLossesOnce) {
   EXPECT_EQ(row["targets"], 30.0);
   EXPECT_THAT(sheet.headings[2], "a");
   EXPECT_THAT(sheet.headings[3], "b");
+  const Json named = harness_json(pairs("bits_per_byte"))["pairs"];
+  ASSERT_EQ(named.size(), 1u);
+  EXPECT_NEAR(named[0]["difference"].get<double>(), -23.0 / 150.0, 1e-12);
+}
+
+TEST_F(Harness, LeavesOutWhatIsNoMetric) {
+  write(kA, {sample(0, {{"acc", 1}, {"bypass", 999}})});
+  write(kB, {sample(0, {{"acc", 0}, {"bypass", 999}})});
+  const Json rows = harness_json(pairs())["pairs"];
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0]["metric"], "acc");
 }
 
 // The correction is over all tasks and metrics, one for each filter.
@@ -186,6 +197,15 @@ TEST_F(Harness, FoldersOfRunsHaveNone) {
   write(kA, {sample(0, {{"acc", 1}})});
   EXPECT_TRUE(has_harness_results(root_ / "a"));
   EXPECT_THAT(read_harness_results(root_ / "a").tasks, ::testing::SizeIs(1));
+  for (const char* const name : {"experiment.toml", "comparison.json", "suite.json"}) {
+    for (const char* const place : {"a", "a/run"}) {
+      fs::create_directories(root_ / place);
+      write_file_atomic(root_ / place / name, "");
+      EXPECT_FALSE(has_harness_results(root_ / "a")) << place << ' ' << name;
+      fs::remove(root_ / place / name);
+    }
+  }
+  EXPECT_TRUE(has_harness_results(root_ / "a"));
 }
 
 }  // namespace
