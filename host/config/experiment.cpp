@@ -261,8 +261,11 @@ MemoryConfig parse_memory_file(const std::filesystem::path& path,
 }
 
 bool may_differ_from_training(std::string_view key) {
-  return key == "model.same_length" || key == "model.clamp_distance" ||
-         key == "model.attention_kernel" || key == "model.row_kernels";
+  return key == "model.same_length" || key == "model.clamp_distance" || is_choice_of_kernels(key);
+}
+
+bool is_choice_of_kernels(std::string_view key) {
+  return key == "model.attention_kernel" || key == "model.row_kernels";
 }
 
 std::int64_t ModelConfig::longest_context() const {

@@ -213,6 +213,8 @@ struct ModelConfig {
 // same_length and clamp_distance, which published evaluations of Transformer-XL turn on for weights
 // trained without them, and of attention_kernel and row_kernels.
 [[nodiscard]] bool may_differ_from_training(std::string_view key);
+// Of these: whether losses stay as they are, but for rounding.
+[[nodiscard]] bool is_choice_of_kernels(std::string_view key);
 
 // One [[memory.tier]]: the host's own keys, and the plugin's options as they were written.
 struct TierConfig {

@@ -1,16 +1,24 @@
 #include "host/report/bundle.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <deque>
 #include <set>
 #include <span>
 #include <system_error>
 
+#include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/json_text.hpp"
+#include "host/base/utf8.hpp"
 #include "host/report/archive/tar.hpp"
 #include "host/report/bundle_files.hpp"
 #include "host/report/comparison/load.hpp"
@@ -27,18 +35,21 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kPlanFile = "comparison.json";
+constexpr const char* kWorkName = "mneme-bundle-";
 
 // Files of runs, in a folder with the names that they have in the bundle: as links.
 class Stage {
  public:
   explicit Stage(fs::path root) : root_(std::move(root)) {}
 
+  // Names are as JSON keeps them.
   void add(const fs::path& source, const fs::path& name) const {
     std::error_code code;
     if (!fs::is_regular_file(source, code)) return;
-    fs::create_directories((root_ / name).parent_path());
-    fs::create_symlink(fs::canonical(source), root_ / name, code);
-    if (code && code != std::errc::file_exists) fail_file(root_ / name, "make", code.value());
+    const fs::path link = root_ / as_utf8(name.native());
+    fs::create_directories(link.parent_path());
+    fs::create_symlink(fs::canonical(source), link, code);
+    if (code && code != std::errc::file_exists) fail_file(link, "make", code.value());
   }
 
   // What a report reads of a run: neither weights nor logs.
@@ -101,7 +112,7 @@ std::vector<std::string> stage_runs(const Stage& stage, const std::vector<fs::pa
       stage.add_run(path, group / path.filename());
       if (is_comparison) continue;
       stage.add(path.parent_path() / kPlanFile, group / kPlanFile);
-      out.push_back((group / path.filename()).string());
+      out.push_back(as_utf8((group / path.filename()).native()));
     }
   }
   if (comparison.tuning) stage_trials(stage, folders.front() / scores::kTuningFolder);
@@ -109,12 +120,44 @@ std::vector<std::string> stage_runs(const Stage& stage, const std::vector<fs::pa
   return out;
 }
 
+// Below 0 when it cannot be opened, or another process has it.
+Descriptor open_locked(const fs::path& folder) {
+  Descriptor out(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (out.get() >= 0 && ::flock(out.get(), LOCK_EX | LOCK_NB) != 0) return Descriptor();
+  return out;
+}
+
+// A process that a signal ends runs no destructor. One that makes its folder now has no lock yet.
+void remove_left(const fs::path& parent) {
+  const auto old = fs::file_time_type::clock::now() - std::chrono::minutes(1);
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(parent, ignored)) {
+    if (!entry.path().filename().string().starts_with(kWorkName)) continue;
+    struct stat status {};
+    const Descriptor lock = open_locked(entry.path());
+    if (lock.get() >= 0 && ::fstat(lock.get(), &status) == 0 && status.st_uid == ::geteuid() &&
+        entry.last_write_time(ignored) < old) {
+      fs::remove_all(entry.path(), ignored);
+    }
+  }
+}
+
 }  // namespace
 
 WorkFolder::WorkFolder() {
-  std::string name = (fs::temp_directory_path() / "mneme-bundle-XXXXXX").string();
+  std::error_code code;
+  const fs::path parent = fs::temp_directory_path(code);
+  if (code) {
+    throw_run({.where = "TMPDIR",
+               .failed = "there is no folder for temporary files",
+               .got = code.message(),
+               .hint = "set TMPDIR to a folder that can be written"});
+  }
+  remove_left(parent);
+  std::string name = (parent / str(kWorkName, "XXXXXX")).string();
   if (::mkdtemp(name.data()) == nullptr) fail_file(name, "make the folder", errno);
   path_ = name;
+  lock_ = open_locked(path_);
 }
 
 WorkFolder::~WorkFolder() {

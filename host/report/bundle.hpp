@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct Verification {
   std::size_t evaluations = 0;
   std::size_t losses = 0;                   // whose sums are those stated
   std::size_t numbers = 0;                  // of report.json, computed anew and equal
+  std::set<std::string> uncounted = {};     // stated numbers without the counts that make them
   std::vector<std::string> findings = {};   // empty = all agrees
   std::vector<std::string> unchecked = {};  // what no reader of the archive can check
 

@@ -179,8 +179,10 @@ void check_run(const fs::path& root, const fs::path& run, Verification& out) {
   for (const fs::path& folder : scores::list_evaluations(run)) {
     find_errors(root, out, [&] {
       const auto stored = scores::StoredEvaluation::open(folder);
-      out.losses += stored.columns().target.size();
+      const scores::Columns columns = stored.columns();
+      out.losses += columns.target.size();
       ++out.evaluations;
+      check_numbers(stored, columns, folder.lexically_relative(root).string(), out);
       const std::string other = other_training(stored, experiment);
       if (other.empty()) return;
       out.findings.push_back(str(folder.lexically_relative(root).string(), ": is of another ",

@@ -15,8 +15,8 @@ _SAME_RESULTS = {"attention_kernel", "row_kernels"}  # keys of [model] that leav
 def own_evaluation(evaluations: Sequence[Evaluation], experiment: dict[str, Any], info: dict[str, Any]) -> Optional[Evaluation]:
     """Of evaluations of one split that of the run's own memory, model and data, of the most steps; None where there is none.
 
-    Of several of one step those with the run's own plugins, then those with its own [eval] come before others; then the first
-    by name. `info`: the run's run.json.
+    Of several of one step those with the run's own plugins, then those with its own [eval] (first but for lanes) come before
+    others; then the first by name. `info`: the run's run.json.
     """
     own = []
     for one in sorted(evaluations, key=lambda one: one.path.name):
@@ -25,7 +25,9 @@ def own_evaluation(evaluations: Sequence[Evaluation], experiment: dict[str, Any]
             continue
         if _agree(one.info.get("data") or {}, info.get("data") or {}):
             has_plugins = _checksums_of(one.info) == _checksums_of(info)
-            own.append(((one.step, has_plugins, used.get("eval") == experiment.get("eval")), one))
+            settings, wanted = used.get("eval", {}), experiment.get("eval", {})
+            has_settings = _agree({**settings, "lanes": 0}, {**wanted, "lanes": 0})
+            own.append(((one.step, has_plugins, has_settings, settings == wanted), one))
     return max(own, key=lambda ranked: ranked[0])[1] if own else None
 
 

@@ -4,15 +4,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
 #include "host/report/archive/tar.hpp"
+#include "host/report/bundle_files.hpp"
 #include "host/scores/certificate.hpp"
 #include "mneme/abi.h"
 #include "tests/report/report_folders.hpp"
@@ -164,6 +168,54 @@ TEST_F(Bundle, OfRunFoldersVerifiesWithItsBaseline) {
     edit_json(all["bundle.json"], [](Json& json) { json["folders"].erase(3); });
   });
   EXPECT_THAT(left_out, HasSubstr("runs/4/xl_cache-seed2: is a run that no report reads"));
+}
+
+// JSON has no names but UTF-8.
+TEST_F(Bundle, OfAFolderWhoseNameIsNoUtf8Verifies) {
+  const fs::path named = folder("caf\xe9-seed1");
+  fs::rename(folder("runs") / "none-seed1", named);
+  write_file_atomic(named / "b\xe9.json", "{}");
+  write_bundle(file(), {named, folder("runs") / "xl_cache-seed1"}, {});
+  EXPECT_EQ(join(verify_bundle(file()).findings, "\n"), "");
+  EXPECT_TRUE(files().contains("runs/1/caf\xef\xbf\xbd-seed1/b\xef\xbf\xbd.json"));
+}
+
+class BundleInAFolder : public Bundle {
+ protected:
+  ~BundleInAFolder() override {
+    if (before_) {
+      ::setenv("TMPDIR", before_->c_str(), 1);
+    } else {
+      ::unsetenv("TMPDIR");
+    }
+  }
+  void use(const std::string& name) const { ::setenv("TMPDIR", folder(name).c_str(), 1); }
+
+ private:
+  std::optional<std::string> before_ = std::getenv("TMPDIR") == nullptr
+                                           ? std::nullopt
+                                           : std::optional<std::string>(std::getenv("TMPDIR"));
+};
+
+TEST_F(BundleInAFolder, NamesTheVariableOfOneThatIsNotThere) {
+  use("nowhere");
+  EXPECT_THAT(refusal(), HasSubstr("TMPDIR: there is no folder for temporary files: got "));
+}
+
+// What a process that a signal ended has left goes with the next one.
+TEST_F(BundleInAFolder, RemovesWhatStoppedProcessesLeft) {
+  const fs::path used = folder("tmp"), left = used / "mneme-bundle-stopped";
+  for (const char* const name : {"mneme-bundle-stopped/runs", "mneme-bundle-new", "another"})
+    fs::create_directories(used / name);
+  use("tmp");
+  const WorkFolder other;
+  const auto old = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  for (const fs::path& path : {left, used / "another", other.path()})
+    fs::last_write_time(path, old);
+  EXPECT_EQ(join(verify_bundle(file()).findings, "\n"), "");
+  EXPECT_FALSE(fs::exists(left));
+  for (const fs::path& path : {used / "another", used / "mneme-bundle-new", other.path()})
+    EXPECT_TRUE(fs::exists(path)) << path;
 }
 
 TEST_F(Bundle, VerifiesWhatIsHeldAgainstAMargin) {

@@ -1,6 +1,7 @@
 #include "host/report/comparison/depths.hpp"
 
 #include <regex>
+#include <set>
 #include <utility>
 
 namespace mneme::report {
@@ -8,15 +9,18 @@ namespace {
 
 using CellKey = std::pair<std::int64_t, std::string>;  // length, depth
 
-void add_evaluation(const EvaluationSummary& evaluation, std::map<CellKey, DepthCell>& cells) {
+// `seen`: the cells that the run has counted in already.
+void add_evaluation(const EvaluationSummary& evaluation, std::map<CellKey, DepthCell>& cells,
+                    std::set<CellKey>& seen) {
   for (const GroupSums& group : evaluation.groups) {
     if (!has_depth(group.groups)) continue;
     const std::string& depth = group.groups.at("depth");
     const std::int64_t length = std::stoll(group.groups.at("length"));
-    DepthCell& cell = cells[{length, depth}];
+    const CellKey key(length, depth);
+    DepthCell& cell = cells[key];
     cell.length = length;
     cell.depth = depth;
-    ++cell.seeds;
+    if (seen.insert(key).second) ++cell.seeds;
     cell.sums.add(group.sums);
   }
 }
@@ -38,9 +42,10 @@ std::vector<DepthCell> depth_cells(const Comparison& comparison) {
       std::map<CellKey, DepthCell> cells;
       for (const Run& run : comparison.arms[arm].runs) {
         if (run.error) continue;
-        if (const EvaluationSummary* const own = run.find(split)) add_evaluation(*own, cells);
+        std::set<CellKey> seen;
+        if (const EvaluationSummary* const own = run.find(split)) add_evaluation(*own, cells, seen);
         for (const EvaluationSummary& other : run.other_lengths) {
-          if (other.split == split) add_evaluation(other, cells);
+          if (other.split == split) add_evaluation(other, cells, seen);
         }
       }
       for (auto& [key, cell] : cells) {
@@ -51,6 +56,23 @@ std::vector<DepthCell> depth_cells(const Comparison& comparison) {
     }
   }
   return out;
+}
+
+std::string pooled_words(const Comparison& comparison, const std::string& split) {
+  std::map<std::string, std::set<std::string>> values;  // by name of the group
+  for (const auto& [arm, run] : runs_of(comparison)) {
+    const EvaluationSummary* const found = run.error ? nullptr : run.find(split);
+    if (found == nullptr) continue;
+    for (const GroupSums& group : found->groups) {
+      if (!has_depth(group.groups)) continue;
+      for (const auto& [name, value] : group.groups) values[name].insert(value);
+    }
+  }
+  std::vector<std::string> names;
+  for (const auto& [name, of] : values) {
+    if (name != "depth" && name != "length" && of.size() > 1) names.push_back(name);
+  }
+  return names.empty() ? "" : "pooled over " + join(names, ", ");
 }
 
 }  // namespace mneme::report

@@ -17,7 +17,7 @@ struct DepthCell {
   std::string split = {};
   std::int64_t length = 0;  // of the haystack, data.length
   std::string depth = {};   // "0.2-0.3"; 0 = the prompt's beginning
-  std::int64_t seeds = 0;
+  std::int64_t seeds = 0;   // runs with such sequences
   scores::Sums sums = {};
 };
 
@@ -26,5 +26,7 @@ struct DepthCell {
 
 // By split, arm, length and depth; empty for tasks without depths. Runs that failed are left out.
 [[nodiscard]] std::vector<DepthCell> depth_cells(const Comparison& comparison);
+// "pooled over facts, task": the other groups of which a split's cells have several; "" = none.
+[[nodiscard]] std::string pooled_words(const Comparison& comparison, const std::string& split);
 
 }  // namespace mneme::report

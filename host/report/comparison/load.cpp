@@ -9,6 +9,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/json_text.hpp"
+#include "host/base/utf8.hpp"
 #include "host/config/toml/toml.hpp"
 #include "host/report/comparison/hide_folders.hpp"
 #include "host/report/comparison/read_run.hpp"
@@ -46,7 +47,7 @@ std::string arm_key(const ReadRun& one) {
 
 // "cache" of "cache-seed2".
 std::string arm_name(const fs::path& folder, std::uint64_t seed) {
-  const std::string name = name_of(folder);
+  const std::string name = printable(as_utf8(name_of(folder)));
   const std::string end = str("-seed", seed);
   const bool has_end = name.size() > end.size() && name.ends_with(end);
   return has_end ? name.substr(0, name.size() - end.size()) : name;

@@ -12,6 +12,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/json_text.hpp"
+#include "host/report/choice/own_evaluation.hpp"
 #include "host/report/comparison/summarize.hpp"
 #include "host/scores/diagnostics.hpp"
 #include "host/scores/evaluation_files.hpp"
@@ -93,41 +94,12 @@ std::int64_t read_metrics(const fs::path& file, Run& run) {
   return damaged;
 }
 
-// Equal as far as both say: older descriptions may lack a key, and those of an evaluation the
-// splits that it did not need.
-bool agree(const Json& a, const Json& b) {
-  if (!a.is_object() || !b.is_object()) return a == b;
-  return std::ranges::all_of(a.items(), [&](const auto& item) {
-    const auto found = b.find(item.key());
-    return found == b.end() || agree(item.value(), *found);
-  });
-}
-
-// Needles in haystacks that are longer or shorter, all else being equal: their length; else 0.
-std::int64_t other_length(Json data, Json own) {
-  const bool is_needle = data.is_object() && own.is_object() && data.value("task", "") == "needle";
-  if (!is_needle || !data.contains("length") || !own.contains("length")) return 0;
-  const auto length = data["length"].get<std::int64_t>();
-  // The places follow from the length and the depths.
-  for (const char* key : {"length", "first_place", "last_place"}) {
-    data.erase(key);
-    own.erase(key);
-  }
-  return agree(data, own) ? length : 0;
-}
-
 struct Candidate {
   scores::StoredEvaluation stored;
-  bool has_own_plugins = false;   // the files that the run was trained with
-  bool has_own_settings = false;  // [eval]
+  bool has_own_plugins = false;            // the files that the run was trained with
+  bool has_own_settings = false;           // [eval]
+  std::vector<std::string> settings = {};  // of [eval], others than the run's, but for lanes
 };
-
-// Whether the part `key` of two experiments is equal.
-bool has_equal(const config::Value& a, const config::Value& b, const char* key) {
-  const config::Value* const x = a.find(key);
-  const config::Value* const y = b.find(key);
-  return x == nullptr || y == nullptr ? x == y : *x == *y;
-}
 
 // The texts that a run generated with the weights of an evaluation.
 std::vector<Shown> continuations_of(const scores::Generated& stored) {
@@ -185,11 +157,12 @@ void add_samples_and_diagnostics(const fs::path& folder, EvaluationSummary& eval
   }
 }
 
-// Reads the stored evaluations of a run's own memory and data, one a split: of the latest step, and
-// of several of one step the first by name, those with the run's own plugins, then its own [eval],
-// before others. Of needles also those on haystacks of other lengths, if they are of the same step.
-// An evaluation gets the samples that were generated with its weights. What cannot be read is left
-// out; a sentence of each goes to `notes`.
+// Reads the stored evaluations of a run's own memory, model and data, one a split: of the latest
+// step, and of several of one step the first by name, those with the run's own plugins, then its
+// own [eval], first but for lanes, before others; a note says what the chosen one has another of.
+// Of needles also those on haystacks of other lengths, if they are of the same step. An evaluation
+// gets the samples that were generated with its weights. What cannot be read is left out; a
+// sentence of each goes to `notes`.
 void read_evaluations(const fs::path& folder, const config::Value& own, Run& run,
                       std::vector<std::string>& notes) {
   const Json own_data =
@@ -201,17 +174,19 @@ void read_evaluations(const fs::path& folder, const config::Value& own, Run& run
       const config::Value used = config::parse_toml(
           stored.info().at("experiment").get<std::string>(), path.filename().string());
       const Json data = without_paths(stored.info().value("data", Json()));
-      if (!has_equal(own, used, "memory")) continue;  // `mneme eval --memory`: another arm
+      if (!has_own_model(own, used)) continue;  // `mneme eval --memory`: another arm
       const bool is_own = own_data.is_null() || agree(data, own_data);
       const std::int64_t length = is_own ? 0 : other_length(data, own_data);
       if (!is_own && length == 0) continue;
       const auto rank = [](const Candidate& one) {
-        return std::tuple(one.stored.step(), one.has_own_plugins, one.has_own_settings);
+        return std::tuple(one.stored.step(), one.has_own_plugins, one.settings.empty(),
+                          one.has_own_settings);
       };
       const bool has_plugins = checksums_of(stored.info()) == checksums_of(run.info);
       Candidate candidate{.stored = std::move(stored),
                           .has_own_plugins = has_plugins,
-                          .has_own_settings = has_equal(own, used, "eval")};
+                          .has_own_settings = has_equal_settings(own, used),
+                          .settings = other_settings(own, used)};
       const std::pair key(length, candidate.stored.split());
       const auto found = best.find(key);
       if (found == best.end()) {
@@ -227,6 +202,14 @@ void read_evaluations(const fs::path& folder, const config::Value& own, Run& run
     try {
       EvaluationSummary one = summarize(candidate.stored);
       if (key.first == 0) {
+        std::vector<std::string> others = candidate.settings;
+        // Runs of older versions have no checksums.
+        const bool has_checksums = std::ranges::count(checksums_of(run.info), "") == 0;
+        if (!candidate.has_own_plugins && has_checksums) others.emplace_back("plugin files");
+        if (!others.empty()) {
+          notes.push_back(str("no evaluation on ", one.split, " with the run's own settings; one ",
+                              "with others counts: ", join(others, ", ")));
+        }
         add_samples_and_diagnostics(folder, one, notes);
         run.evaluations.push_back(std::move(one));
         continue;

@@ -364,9 +364,10 @@ std::vector<Difference> compare_family(const Comparison& comparison,
   for (Difference& one : out) {
     const Arm& baseline = comparison.arms[one.baseline];
     one.faults = faults_of(comparison.arms[one.arm]);
-    if (const std::string faults = faults_of(baseline); one.faults.empty() && !faults.empty()) {
+    if (const std::string faults = faults_of(baseline); one.faults.empty() && !faults.empty())
       one.faults = str(baseline.name, ": ", faults);
-    }
+    std::string other = other_settings_words(comparison.arms[one.arm], baseline, split);
+    if (!other.empty()) one.reasons.push_back(std::move(other));
     if (!one.faults.empty() && one.verdict != Verdict::kUnknown) {
       one.verdict = Verdict::kFaulty;
       one.margin.reset();
@@ -421,9 +422,8 @@ std::vector<Difference> differences(const Comparison& comparison, double margin)
   std::vector<Difference> out = compare_families(comparison, families_of(comparison), margin);
   for (Difference& one : out) {
     if (!comparison.tuning || comparison.arms[one.arm].variant_of.empty() ||
-        one.verdict == Verdict::kUnknown) {
+        one.verdict == Verdict::kUnknown)
       continue;
-    }
     if (one.split == scores::kChoiceSplit)
       one.reasons.emplace_back("values were chosen on this split: the test split counts");
     if (const std::string steps = early_choice(comparison, one.arm); !steps.empty())

@@ -134,7 +134,7 @@ inline constexpr const char* kPerplexityNote =
 [[nodiscard]] std::string margin_text(double margin);
 // "not worse by more than 0.005", or that this is not shown.
 [[nodiscard]] std::string margin_words(const MarginTest& test);
-// "+0.1234", "-0.1234".
+// "+0.1234", "-0.1234"; "-0.000020", two digits that count, where all digits would be 0.
 [[nodiscard]] std::string signed_number(double value, int digits = 4);
 
 // The reasons of all, each once with the arms that it is about: "a, b (valid loss): only 8 units:

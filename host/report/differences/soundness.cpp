@@ -7,6 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "host/config/toml/toml.hpp"
+#include "host/report/choice/own_evaluation.hpp"
+
 namespace mneme::report {
 namespace {
 
@@ -97,6 +100,22 @@ std::vector<std::string> check_sentences(const Comparison& comparison) {
                       join(lines, ", "), ": its loss depends on how it is computed."));
   }
   return out;
+}
+
+std::string other_settings_words(const Arm& arm, const Arm& baseline, const std::string& split) {
+  const auto settings_of = [&](const Run* run) {
+    const EvaluationSummary* const found = run == nullptr ? nullptr : run->find(split);
+    return config::parse_toml(found == nullptr ? "" : word_at(found->record, "experiment"), split);
+  };
+  std::set<std::string> all;
+  for (const Run& run : arm.runs) {
+    const config::Value own = settings_of(&run);
+    for (std::string& one : other_settings(own, settings_of(baseline.find(run.seed))))
+      all.insert(std::move(one));
+  }
+  if (all.empty()) return "";
+  return "the arms were evaluated with other settings: " +
+         join(std::vector<std::string>(all.begin(), all.end()), ", ");
 }
 
 double last_fall(const Arm& arm) {

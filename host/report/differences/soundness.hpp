@@ -18,6 +18,11 @@ namespace mneme::report {
 // were made, and all hold.
 [[nodiscard]] std::vector<std::string> check_sentences(const Comparison& comparison);
 
+// "the arms were evaluated with other settings: eval.segment 64 and 8": how the evaluations of two
+// arms on a split differ, but for lanes; "" = they do not.
+[[nodiscard]] std::string other_settings_words(const Arm& arm, const Arm& baseline,
+                                               const std::string& split);
+
 // By how much an arm's loss on its learning curve fell over the last tenth of the training, a mean
 // over its seeds; between two points as on a line. NaN = there is no curve.
 [[nodiscard]] double last_fall(const Arm& arm);

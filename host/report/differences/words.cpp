@@ -56,6 +56,12 @@ std::string extent_words(const Difference& one) {
 }
 
 std::string signed_number(double value, int digits) {
+  constexpr int kMostDigits = 12;  // below it is rounding
+  const double size = std::abs(value);
+  if (size > 0.0 && size < 0.5 * std::pow(10.0, -digits)) {
+    const int needed = 1 - static_cast<int>(std::floor(std::log10(size)));
+    if (needed <= kMostDigits) digits = needed;
+  }
   return (value > 0.0 ? "+" : "") + format_number(value, digits);
 }
 
@@ -264,9 +270,12 @@ std::string sentence(const Comparison& comparison, const Difference& one, bool s
                ", ", signed_number(one.mean), ", says nothing of the memory: ", one.faults, '.');
   }
   const std::string correlation = correlation_words(one);
+  const std::string other =
+      other_settings_words(comparison.arms[one.arm], comparison.arms[one.baseline], one.split);
   return str(one.verdict == Verdict::kNoDifference ? no_difference(comparison, one)
                                                    : shown_difference(comparison, one),
              margin_sentence(comparison, one), correlation.empty() ? "" : " " + correlation,
+             other.empty() ? "" : " Mind that " + other + '.',
              says_seed && one.seeds.size() == 1
                  ? " One seed: this holds for these two trained models only."
                  : "");

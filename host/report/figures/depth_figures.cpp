@@ -65,9 +65,12 @@ Json heat_spec(Json values, std::size_t rows, const char* row, Json row_title, J
                  kAroundRows + kRowHeight * static_cast<int>(rows));
 }
 
-std::string pooled_words(const Comparison& comparison) {
-  if (comparison.seeds.size() < 2) return "Accuracy in percent; one seed.";
-  return str("Accuracy in percent of the targets of all ", comparison.seeds.size(), " seeds.");
+std::string caption_of(const Comparison& comparison, const std::string& split) {
+  const std::string pooled = pooled_words(comparison, split);
+  const std::string words = pooled.empty() ? "" : ", " + pooled;
+  if (comparison.seeds.size() < 2) return str("Accuracy in percent", words, "; one seed.");
+  return str("Accuracy in percent of the targets of all ", comparison.seeds.size(), " seeds", words,
+             '.');
 }
 
 // One length: a row an arm.
@@ -85,7 +88,7 @@ Figure depth_figure(const Comparison& comparison, const std::string& split,
           .section = "position",
           .title = str("Accuracy on ", split, " by the needle's depth, haystack of ",
                        cells.front()->length, " tokens"),
-          .caption = pooled_words(comparison),
+          .caption = caption_of(comparison, split),
           .spec = heat_spec(std::move(values), arms.size(), "arm", nullptr, std::move(order))};
 }
 
@@ -103,7 +106,7 @@ Figure length_figure(const Comparison& comparison, const std::string& split, std
           .section = "position",
           .title = str("Accuracy on ", split,
                        " by the needle's depth and length: ", comparison.arms[arm].name),
-          .caption = pooled_words(comparison),
+          .caption = caption_of(comparison, split),
           .spec = heat_spec(std::move(values), lengths.size(), "length", "length, tokens",
                             "descending")};
 }

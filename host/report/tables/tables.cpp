@@ -24,6 +24,12 @@ Cell number_cell(double value, int digits, bool has_sign = false) {
   return {(has_sign && value > 0.0 ? "+" : "") + number_text(value, digits), number_or_null(value)};
 }
 
+// Of differences, which are not shown as 0 unless they are.
+Cell signed_cell(double value) {
+  if (std::isnan(value)) return {"-", nullptr};
+  return {signed_number(value), number_or_null(value)};
+}
+
 // Of p values and other numbers that are never 0.
 Cell positive_cell(double value) {
   if (std::isnan(value)) return {"-", nullptr};
@@ -195,6 +201,10 @@ Sheet depths_sheet(const Comparison& comparison) {
          Cell(cell.depth), number_cell(cell.sums.accuracy(), 4), count_cell(cell.sums.correct),
          count_cell(cell.sums.judged()), number_cell(cell.sums.loss(), 4), count_cell(cell.seeds)});
   }
+  for (const std::string& split : comparison.splits) {
+    const std::string pooled = pooled_words(comparison, split);
+    if (!pooled.empty()) out.notes.push_back(str("Rows on ", split, " are ", pooled, '.'));
+  }
   return out;
 }
 
@@ -237,13 +247,12 @@ Sheet differences_sheet(const Comparison& comparison, const std::vector<Differen
             .headings = {"", "verdict", "difference", "95 % from", "to", "p", "p (Holm)",
                          "effect size", "detectable", "seeds", "units"}};
   for (const Difference& one : all) {
-    const int digits = 4;
     const bool is_known = one.verdict != Verdict::kUnknown;
     out.rows.push_back({Cell(row_name(comparison, one, are_pairs)), Cell(verdict_word(one)),
-                        number_cell(one.mean, digits, true), number_cell(one.low, digits, true),
-                        number_cell(one.high, digits, true), positive_cell(one.p),
-                        positive_cell(one.adjusted_p), number_cell(one.effect, 2, true),
-                        positive_cell(one.detectable), count_cell(std::ssize(one.seeds)),
+                        signed_cell(one.mean), signed_cell(one.low), signed_cell(one.high),
+                        positive_cell(one.p), positive_cell(one.adjusted_p),
+                        number_cell(one.effect, 2, true), positive_cell(one.detectable),
+                        count_cell(std::ssize(one.seeds)),
                         is_known ? Cell(units_text(one), one.units) : Cell("-", nullptr)});
   }
   out.notes = reason_notes(comparison, all, are_pairs);
@@ -267,7 +276,7 @@ Sheet margin_sheet(const Comparison& comparison, const std::vector<Difference>& 
   for (const Difference& one : all) {
     if (!one.margin) continue;
     out.rows.push_back({Cell(row_name(comparison, one)), Cell(margin_words(*one.margin)),
-                        number_cell(one.mean, 4, true), number_cell(one.high, 4, true),
+                        signed_cell(one.mean), signed_cell(one.high),
                         Cell(margin_text(one.margin->margin), one.margin->margin),
                         positive_cell(one.margin->p), positive_cell(one.margin->adjusted_p)});
   }

@@ -12,6 +12,7 @@
 #include "host/base/file/file.hpp"
 #include "host/report/bundle.hpp"
 #include "host/scores/certificate.hpp"
+#include "host/scores/evaluation_files.hpp"
 #include "tests/report/report_folders.hpp"
 
 namespace mneme::report {
@@ -64,6 +65,36 @@ TEST_F(EditedRuns, WithLossesOfAnotherSeedAreNamed) {
   swap("xl_cache-seed1/evaluations", "xl_cache-seed2/evaluations");
   EXPECT_THAT(findings(), AllOf(HasSubstr("runs/xl_cache-seed1/evaluations/valid-"),
                                 HasSubstr(": is of another train.seed than its run")));
+}
+
+TEST_F(EditedRuns, WithMadeUpNumbersOfAnEvaluationAreNamed) {
+  const auto set = [&](const std::string& pointer, const Json& value) {
+    edit(scores::list_evaluations(run("none-seed1")).at(0) / "evaluation.json", [&](Json& info) {
+      info[Json::json_pointer("/result" + pointer)] = value;
+      info["checksum"] = scores::checksum_of_info(info);
+    });
+  };
+  for (const std::string key : {"loss", "perplexity", "accuracy"}) {
+    set("/" + key, 1.2345);
+    EXPECT_THAT(findings(), HasSubstr(": states " + key + " 1.2345, but its losses give ")) << key;
+  }
+  // Without counts it cannot be computed; with those of the fixture it is right.
+  const auto verified = [&] {
+    write_bundle(folder("a.tar"), {folder("runs")}, {});
+    return verify_bundle(folder("a.tar")).text();
+  };
+  EXPECT_THAT(verified(), HasSubstr("bits_per_byte, perplexity_per_word: evaluations state them "
+                                    "without the counts"));
+  const Json counts = {{"tokens", 1000}, {"bytes", 5000}, {"words", 1000}};
+  set("/protocol", counts);
+  EXPECT_EQ(findings(), "");
+  for (const std::string key : {"bits_per_byte", "perplexity_per_word"}) {
+    set("/protocol", counts);
+    set("/" + key, 1.2345);
+    EXPECT_THAT(findings(), HasSubstr(": states " + key + " 1.2345, but its losses give ")) << key;
+  }
+  set("/questions", {{"right", 3}});
+  EXPECT_THAT(findings(), HasSubstr(": states right 3, but its losses give "));
 }
 
 TEST_F(EditedRuns, WithOtherSettingsThanPlannedAreNamed) {

@@ -93,6 +93,24 @@ TEST_F(DepthsTest, SumTheSequencesOfADepth) {
   EXPECT_EQ(cells[1].sums.nll, 5.75);
 }
 
+// A run counts once in a cell, whatever other groups its sequences have.
+TEST_F(DepthsTest, OfSeveralTasksArePooled) {
+  const Report report = make_report(load({write_run([](std::int64_t i) {
+    Groups out = kShallow;
+    out["task"] = i < 3 ? "single" : "multi";
+    out["facts"] = "1";
+    return out;
+  })}));
+  const std::vector<DepthCell> cells = depth_cells(report.comparison);
+  ASSERT_THAT(cells, SizeIs(1));
+  EXPECT_EQ(cells[0].seeds, 1);
+  EXPECT_EQ(cells[0].sums.targets, 10);
+  EXPECT_EQ(pooled_words(report.comparison, "valid"), "pooled over task");
+  const auto sheet = std::ranges::find(report.sheets, "depths", &Sheet::key);
+  ASSERT_NE(sheet, report.sheets.end());
+  EXPECT_THAT(sheet->notes, ElementsAre("Rows on valid are pooled over task."));
+}
+
 TEST_F(DepthsTest, AreLeftOutWhenTheEvaluationIsDamaged) {
   for (const auto& one :
        {std::pair(Groups{{"depth", "deep"}, {"length", "46"}}, "got deep and 46"),
@@ -151,6 +169,7 @@ TEST_F(DepthsTest, OfAllSeedsAddUpToTheEvaluations) {
 
 TEST_F(DepthsTest, AreDrawnAndListed) {
   const Report report = of({.data = Data::kNeedle, .seeds = {1}});
+  EXPECT_EQ(pooled_words(report.comparison, "valid"), "");
   const auto figure = std::ranges::find(report.figures, "depth-valid", &Figure::key);
   ASSERT_NE(figure, report.figures.end());
   EXPECT_EQ(figure->title, "Accuracy on valid by the needle's depth, haystack of 20 tokens");

@@ -86,6 +86,13 @@ TEST_F(Load, FormsArmsOfRunFoldersByTheirExperimentWithoutTheSeed) {
   EXPECT_THAT(settings.back().values, ElementsAre("", "16", "32"));
 }
 
+TEST_F(Load, NamesOfArmsDoNothingToATerminal) {
+  const auto made = folder("a\x1b[31m\xe2\x80\xae\xe9-seed1");
+  test::write_run(made, small_, small_.arms[0], 1);
+  test::write_run(folder("b-seed1"), small_, small_.arms[1], 1);
+  EXPECT_EQ(load({made, folder("b-seed1")}).arms[0].name, "a\\x1b[31m\\xe2\\x80\\xae\xef\xbf\xbd");
+}
+
 TEST_F(Load, AFolderOfRunsStandsForAllOfThem) {
   static_cast<void>(runs(small_));
   const Comparison read = load({folder("none-seed1").parent_path()});

@@ -161,6 +161,15 @@ TEST_F(Differences, SmallNumbersAreNeverZeroInAnyFormat) {
 }
 
 // A page of 1,280 pixels cuts the last columns off.
+TEST(SignedNumbers, HaveTwoDigitsThatCountWhereAllWouldBeZero) {
+  EXPECT_EQ(signed_number(0.1234), "+0.1234");
+  EXPECT_EQ(signed_number(-0.00006), "-0.0001");
+  EXPECT_EQ(signed_number(-1.96e-5), "-0.000020");
+  EXPECT_EQ(signed_number(3.14e-4, 3), "+0.00031");
+  EXPECT_EQ(signed_number(0.0), "0.0000");
+  EXPECT_EQ(signed_number(1e-17), "+0.0000");
+}
+
 TEST_F(Differences, TheVerdictStandsBehindTheName) {
   const Report report = of(small_);
   EXPECT_EQ(sheet_of(report, "differences").headings[1], "verdict");
