@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -299,6 +300,20 @@ std::vector<RunDifference> data_differences(const Json& info, const Json& data) 
     } else if (auto difference = data_difference(key, member(recorded, key), value)) {
       out.push_back(std::move(*difference));
     }
+  }
+  return out;
+}
+
+std::vector<RunDifference> model_differences(const config::Value& trained,
+                                             const config::Value& used) {
+  std::map<std::string, std::string> before;
+  for (const config::FlatKey& one : config::flat_keys(trained)) before[one.key] = one.value.toml();
+  std::vector<RunDifference> out;
+  for (const auto& [key, value] : config::flat_keys(used)) {
+    if (!key.starts_with("model.") || config::is_choice_of_kernels(key)) continue;
+    const auto found = before.find(key);
+    if (found != before.end() && found->second != value.toml())
+      out.push_back({key, found->second, value.toml(), /*is_chosen=*/true});
   }
   return out;
 }

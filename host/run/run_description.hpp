@@ -79,6 +79,11 @@ void check_vocabulary(const std::string& where, const Json& info, const std::str
 // counts, settings. Paths may differ. Errors: as check_vocabulary.
 [[nodiscard]] std::vector<RunDifference> data_differences(const Json& info, const Json& data);
 
+// Values of [model] that change losses, of an experiment that is used (as TOML) against the run's.
+// They were chosen.
+[[nodiscard]] std::vector<RunDifference> model_differences(const config::Value& trained,
+                                                           const config::Value& used);
+
 // The plugins that are used against those that the run was trained with.
 [[nodiscard]] std::vector<RunDifference> plugin_differences(
     const std::vector<memory::TierIdentity>& trained,

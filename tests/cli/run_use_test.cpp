@@ -98,6 +98,15 @@ TEST_F(RunUse, SaysNothingWhenNothingChanged) {
   EXPECT_THAT(json().at("memories").at(0).at("differs_from_run"), IsEmpty());
 }
 
+TEST_F(RunUse, SaysWhichValueOfTheModelIsAnother) {
+  expect_done(eval({"--set", "model.same_length=true"}));
+  const Json differences = json().at("differs_from_run");
+  ASSERT_EQ(differences.size(), 1U);
+  EXPECT_EQ(differences.at(0).at("part"), "model.same_length");
+  EXPECT_EQ(differences.at(0).at("got"), "true");
+  EXPECT_EQ(differences.at(0).at("chosen"), true);
+}
+
 TEST_F(RunUse, SaysThatTheTextIsAnother) {
   const std::string trained = json("run/run.json").at("data").at("valid").at("sha256");
   folder_.write("other.txt", text(30, "ba\n"));

@@ -15,6 +15,19 @@ memory::TierIdentity plugin(const std::string& id, const std::string& version,
   return out;
 }
 
+TEST(ModelDifferences, AreValuesThatChangeLosses) {
+  const auto model = [](const std::string& keys) {
+    return config::parse_toml("[model]\n" + keys, "experiment");
+  };
+  const auto found = model_differences(
+      model("layers = 2\nclamp_distance = 0\nrow_kernels = \"on\"\n"),
+      model("layers = 2\nclamp_distance = 1\nrow_kernels = \"off\"\nsame_length = true\n"));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found.front().is_chosen);
+  EXPECT_EQ(found.front().text(),
+            "model.clamp_distance is not what the run was trained with: expected 0, got 1");
+}
+
 TEST(PluginDifferences, NameTwoBuildsByVersionAndSum) {
   const auto found = plugin_differences({plugin("org.example.a", "1.0.0", "ab")},
                                         {plugin("org.example.a", "1.1.0", "cd")});

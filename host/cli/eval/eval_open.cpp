@@ -204,6 +204,11 @@ OpenEvaluation open_evaluation(const OpenArguments& arguments) {
   if (!arguments.questions.empty()) {
     for (run::RunDifference& one : opened.differences) one.is_chosen = true;
   }
+  for (run::RunDifference& one : run::model_differences(
+           config::parse_toml_file(folder.experiment_file()),
+           config::parse_toml(config::to_toml(opened.experiment), arguments.run.string()))) {
+    opened.differences.push_back(std::move(one));
+  }
   run::log_differences(arguments.run.string(), opened.differences);
   return opened;
 }
