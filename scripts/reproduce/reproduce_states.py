@@ -24,10 +24,12 @@ TRAINED = 32  # symbols of a sequence that is trained
 PARTS = ("1-31", "32-63", "64-127", "128-255")  # of a sequence: the number of symbols of which a target is the state
 _ONLY_POSITIVE = ("memory.tier.0.negative_eigenvalues=false",)
 _NEGATIVE = ("memory.tier.0.negative_eigenvalues=true",)
+_SLOW = ("memory.tier.0.gate_divisor=1000",)  # linear attention that hardly forgets: a token leaves .9993 of a state at the start
 ARMS = {arm.name: arm for arm in (
     experiment.Arm("none", experiment.ROOT / "configs/memory/none.toml"),
     experiment.Arm("xl_cache", MEMORIES / "xl_cache.toml", ("memory.tier.0.rows=256",)),
     experiment.Arm("gla", MEMORIES / "gla.toml"),
+    experiment.Arm("gla, slow decay", MEMORIES / "gla.toml", _SLOW),
     experiment.Arm("mamba2", MEMORIES / "mamba2.toml"),
     experiment.Arm("gated_deltanet", MEMORIES / "gated_deltanet.toml", _ONLY_POSITIVE),
     experiment.Arm("kda", MEMORIES / "kda.toml", _ONLY_POSITIVE),

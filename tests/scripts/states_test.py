@@ -76,6 +76,17 @@ class States(unittest.TestCase):
     def test_one_seed_has_no_interval(self):
         self.assertIn("| gla | 0.900 | 0.500 | 0.500 | 0.500 | 1 |", self.call("--memories", "gla", "--seeds", "1"))
 
+    def test_a_folder_without_an_arm_keeps_its_table_and_gets_the_arm(self):
+        self.call("--memories", "gla", "--seeds", "1")
+        before = len(self.commands())
+        self.assertNotIn("slow", self.call("--table"))
+        self.assertEqual(len(self.commands()), before)
+        out = self.call("--memories", "gla, slow decay", "--seeds", "1")
+        self.assertIn("| gla | 0.900 | 0.500 | 0.500 | 0.500 | 1 |\n| gla, slow decay | 0.900 |", out)
+        train, _ = self.commands()[before:]
+        self.assertEqual(train[train.index("--memory") + 1], str(reproduce_states.MEMORIES / "gla.toml"))
+        self.assertIn("memory.tier.0.gate_divisor=1000", train)
+
     def test_the_page_has_the_table_of_its_runs(self):
         page = reproduce_states.PAGE
         _, section, _ = experiment_runs.split_section(page, reproduce_states.SECTION)
