@@ -1,8 +1,11 @@
 """What stands in for the host where hooks of examples/python are called without the program, and what the tests of them need."""
 
+import atexit
 import importlib
 import importlib.util
+import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -133,14 +136,67 @@ class Host:
         self.emitted.append(SimpleNamespace(rows=rows.hidden, **how))
 
 
+CACHE = tempfile.mkdtemp()  # the program imports a memory's file once to read what it declares, and keeps that here
+atexit.register(shutil.rmtree, CACHE)
+
+
+def call(test: unittest.TestCase, folder: str, *words: str, statuses: tuple[int, ...] = (0,)) -> str:
+    """What the program prints in this folder. The test fails where it ends with another status."""
+    done = subprocess.run([os.environ["MNEME_PROGRAM"], *words], capture_output=True, text=True, check=False, cwd=folder,
+                          env={**os.environ, "MNEME_PYTHON": sys.executable, "XDG_CACHE_HOME": CACHE, "OMP_NUM_THREADS": "1"})
+    test.assertIn(done.returncode, statuses, done.stdout + done.stderr)
+    return done.stdout
+
+
+def given(option: str, settings: tuple[str, ...], prefix: str = "") -> list[str]:
+    return [word for setting in settings for word in (option, prefix + setting)]
+
+
 def validated(test: unittest.TestCase, name: str, *settings: str, only: tuple[str, ...]) -> None:
     """`mneme plugins validate` passes with these settings, in these checks or groups."""
-    words = ["plugins", "validate", str(EXAMPLES / f"{name}.py")]
-    for setting in settings:
-        words += ["--set", setting]
-    for group in only:
-        words += ["--only", group]
+    call(test, CACHE, "plugins", "validate", str(EXAMPLES / f"{name}.py"), *given("--set", settings), *given("--only", only))
+
+
+CERTIFIED = """\
+[model]
+layers = 2
+heads = 2
+head_width = 8
+width = 16
+ff = 32
+[memory]
+[data]
+task = "motif"
+alphabet = 8
+period_min = 3
+period_max = 11
+[train]
+segment = 12
+lanes = 3
+steps = 12
+bptt_segments = 2
+lr = 1e-2
+[eval]
+segment = 12
+steps = 2
+"""
+LINES = ["ranks", "cuts", "generation", "lanes", "resume", "projections", "threads", "f64", "reference", "causality", "reset",
+         "isolation", "bytes"]
+
+
+def certified(test: unittest.TestCase, memory: str, *settings: str, without: tuple[str, ...] = ()) -> None:
+    """A small decoder is trained for a few steps with a memory of examples/python, or with that of a file. Every line of its
+    certificate holds, in f32 and, to 1e-8, in f64. Those of `without` do not apply, nor do those that need other processes or
+    another program's losses. The text ends inside a segment of 12 tokens."""
+    plugin = memory if memory.endswith(".py") else str(EXAMPLES / f"{memory}.py")
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([os.environ["MNEME_PROGRAM"], *words], capture_output=True, text=True, check=False,
-                              env={**os.environ, "MNEME_PYTHON": sys.executable, "XDG_CACHE_HOME": folder, "OMP_NUM_THREADS": "1"})
-    test.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        (Path(folder) / "experiment.toml").write_text(CERTIFIED, encoding="utf-8")
+        call(test, folder, "train", "experiment.toml", "--memory", plugin, "--run", "run", "--quiet", "--checked",
+             *given("--set", settings, "memory.tier.0."))
+        for precision in ("f32", "f64"):
+            absent = {"ranks", "reference", *without, *(["f64"] if precision == "f64" else [])}
+            result = json.loads(call(test, folder, "certify", "run", "--tokens", "53", "--quiet", "--json", "-",
+                                     "--set", f"eval.precision={precision}", statuses=(0, 1)))
+            test.assertEqual([line["name"] for line in result["lines"]], LINES)
+            test.assertEqual({line["name"]: f"{line['result']}: {line['text']}" for line in result["lines"]
+                              if line["result"] != ("not checked" if line["name"] in absent else "holds")}, {}, precision)

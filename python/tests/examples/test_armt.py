@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from support import NO_PROGRAM, NO_TORCH, Host, assert_near, example, golden, validated
+from support import NO_PROGRAM, NO_TORCH, Host, assert_near, certified, example, golden, validated
 
 armt = example("armt")
 if not NO_TORCH:
@@ -175,6 +175,9 @@ class Hooks(unittest.TestCase):
 class Program(unittest.TestCase):
     def test_checks_of_the_memory_pass(self) -> None:
         validated(self, "armt", only=("python", "causality", "generation", "lanes.padding", "state.save"))
+
+    def test_every_line_of_its_certificate_holds(self) -> None:
+        certified(self, "armt", "rows=3", "key_width=4", without=("cuts",))
 
 
 if __name__ == "__main__":

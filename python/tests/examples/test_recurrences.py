@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 from mneme.files import map_columns
-from support import NO_PROGRAM, NO_TORCH, ROOT, assert_near, example, golden, validated
+from support import NO_PROGRAM, NO_TORCH, ROOT, assert_near, certified, example, golden, validated
 
 WIDTH, HEADS, LAYERS = 6, 2, 2
 CUTS = ([37], [1] * 37, [16, 16, 5], [3, 1, 33])
@@ -337,6 +337,12 @@ class Program(unittest.TestCase):
 
     def test_checks_of_log_linear_attention_pass(self) -> None:
         self.checks_pass("log_linear_attention", "key_width=4", "levels=4")
+
+    def test_every_line_of_the_certificate_of_rwkv7_holds(self) -> None:
+        certified(self, "rwkv7", "decay_rank=2", "rate_rank=2", "value_rank=2", "gate_rank=2")
+
+    def test_every_line_of_the_certificate_of_log_linear_attention_holds(self) -> None:
+        certified(self, "log_linear_attention", "key_width=4", "levels=4")
 
 
 if __name__ == "__main__":

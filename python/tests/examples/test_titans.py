@@ -5,7 +5,7 @@ import unittest
 from typing import Any
 from unittest import mock
 
-from support import NO_PROGRAM, NO_TORCH, Host, assert_near, example, golden, validated
+from support import NO_PROGRAM, NO_TORCH, Host, assert_near, certified, example, golden, validated
 
 titans, titans_layer = example("titans"), example("titans_layer")
 if not NO_TORCH:
@@ -275,6 +275,12 @@ class Program(unittest.TestCase):
         for name, settings in (("titans", ["variant=gate"]), ("titans", ["variant=context"]), ("titans_layer", [])):
             with self.subTest(name, settings=settings):
                 validated(self, name, *settings, only=("python", "causality", "generation", "lanes.padding", "state.save"))
+
+    def test_every_line_of_their_certificates_holds(self) -> None:
+        for name, settings, without in (("titans", ["variant=gate"], ("cuts",)), ("titans_layer", [], ()),
+                                        ("titans", ["variant=context", "longest_segment=12"], ("cuts",))):
+            with self.subTest(name, settings=settings):
+                certified(self, name, "chunk=5", *settings, without=without)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import unittest
 from types import SimpleNamespace
 from typing import Any
 
-from support import NO_PROGRAM, NO_TORCH, Host, assert_near, example, golden, validated
+from support import NO_PROGRAM, NO_TORCH, Host, assert_near, certified, example, golden, validated
 
 ttt = example("ttt")
 if not NO_TORCH:
@@ -193,6 +193,11 @@ class Program(unittest.TestCase):
         for inner in ("linear", "mlp"):
             with self.subTest(inner):
                 validated(self, "ttt", f"inner={inner}", only=("python", "causality", "generation", "lanes.padding", "state.save"))
+
+    def test_every_line_of_its_certificate_holds(self) -> None:
+        for inner in ("linear", "mlp"):
+            with self.subTest(inner):
+                certified(self, "ttt", f"inner={inner}", "chunk=5")
 
 
 if __name__ == "__main__":
