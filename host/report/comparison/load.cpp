@@ -47,8 +47,7 @@ std::string arm_key(const ReadRun& one) {
 
 // "cache" of "cache-seed2".
 std::string arm_name(const fs::path& folder, std::uint64_t seed) {
-  const std::string name = printable(as_utf8(name_of(folder)));
-  const std::string end = str("-seed", seed);
+  const std::string name = printable(as_utf8(name_of(folder))), end = str("-seed", seed);
   const bool has_end = name.size() > end.size() && name.ends_with(end);
   return has_end ? name.substr(0, name.size() - end.size()) : name;
 }
