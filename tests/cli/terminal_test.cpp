@@ -108,9 +108,11 @@ TEST_F(Terminal, ShowsThatCtrlCStoppedACommandWhoseReaderItEnded) {
         std::string("--set"), std::string("train.steps=1000000")}) {
     command += ' ' + shell_word(word);
   }
-  const ProgramResult result = run_shell("(until [ -e " + shell_word(file("c/comparison.json")) +
-                                         " ]; do sleep 0.05; done; printf '\\003') | script -qec " +
-                                         shell_word(command + " 2>&1 | cat") + " /dev/null");
+  // script(1) may end without the last output of a command that has ended.
+  const ProgramResult result =
+      run_shell("(until [ -e " + shell_word(file("c/comparison.json")) +
+                " ]; do sleep 0.05; done; printf '\\003') | script -qec " +
+                shell_word(command + " 2>&1 | cat; sleep 0.5") + " /dev/null");
   EXPECT_THAT(result.out, HasSubstr("mneme: stopped by SIGINT: 0 of 1 runs are done"));
 }
 
