@@ -119,6 +119,12 @@ TEST(Kinks, AreNoWrongGradients) {
   }
 }
 
+// A parameter that a gate of zeros multiplies is trained from the second update on.
+TEST(Reach, CountsWhatTheSecondUpdateTrains) {
+  const Outcome outcome = outcome_of("gradients.reach", flawed("behind_the_gate", {"closed=true"}));
+  EXPECT_EQ(outcome.grade, Grade::kPass) << outcome.text;
+}
+
 // A hook that computes in f32: differences in f64 see its rounding. A right gradient gets a remark, and
 // a wrong one fails as it does without.
 TEST(Rounding, IsNoWrongGradient) {
@@ -310,6 +316,7 @@ const Fault kFaults[] = {
     {"corner_kernel", "kernels.gradients", {"corner=true"}},
     {"opaque_absorb", "gradients.state"},
     {"unused_parameter", "gradients.reach"},
+    {"unused_parameter", "gradients.reach", {"closed=true"}},
     {"cuda_result", "devices.kernels"},
     {"cuda_stream", "devices.stream"},
     {"cuda_waits", "devices.stream"},

@@ -268,30 +268,52 @@ Outcome gradients_through_state(const Subject& subject) {
   return comparison.outcome("");
 }
 
+// Adds up the gradients of a training over these segments, and names the memory's parameters that
+// have none.
+std::vector<std::string> unreached_by(Session& session, const at::Tensor& ids,
+                                      std::int64_t segments) {
+  StackState state = session.fresh(kLanes);
+  at::Tensor loss;
+  for (std::int64_t s = 0; s < segments; ++s) {
+    const at::Tensor one = session.loss(state, segment_of(ids, segment_length(session), s));
+    loss = loss.defined() ? loss + one : one;
+    if (!state.is_graph_boundary()) continue;
+    loss.backward();
+    loss = at::Tensor();
+  }
+  std::vector<std::string> out;
+  for (const memory::TierParameter& parameter : session.stack.parameters()) {
+    const at::Tensor grad = parameter.tensor.grad();
+    if (!grad.defined() || grad.abs().max().item<double>() == 0.0) out.push_back(parameter.name);
+  }
+  return out;
+}
+
+void update_parameters(Session& session) {
+  constexpr double kFarthest = 0.01, kLeast = 1e-300;  // kLeast: a gradient of zeros moves nothing
+  const at::NoGradGuard no_grad;
+  for (const memory::TierParameter& parameter : session.stack.parameters()) {
+    const at::Tensor grad = parameter.tensor.grad();
+    if (grad.defined())
+      at::Tensor(parameter.tensor).sub_(grad / grad.abs().max().clamp_min(kLeast), kFarthest);
+  }
+  session.stack.weights_changed();
+}
+
 // Every parameter gets a gradient from some segment of a training.
 Outcome parameters_are_reached(const Subject& subject) {
   Setting setting = small_setting(subject);
   setting.setup.bptt_segments = 2;
   const auto session = open(subject, setting);
   if (session->stack.parameters().empty()) throw Skipped("the memory has no parameters");
-  const std::int64_t length = segment_length(*session);
   const std::int64_t segments = 4 * kSegments;
   const at::Tensor ids = ids_of(subject, *session, segments);
-  StackState state = session->fresh(kLanes);
-  at::Tensor loss;
-  for (std::int64_t s = 0; s < segments; ++s) {
-    const at::Tensor one = session->loss(state, segment_of(ids, length, s));
-    loss = loss.defined() ? loss + one : one;
-    if (!state.is_graph_boundary()) continue;
-    loss.backward();
-    loss = at::Tensor();
-  }
-  std::vector<std::string> unreached;
-  for (const memory::TierParameter& parameter : session->stack.parameters()) {
-    const at::Tensor grad = parameter.tensor.grad();
-    if (!grad.defined() || grad.abs().max().item<double>() == 0.0) {
-      unreached.push_back(parameter.name);
-    }
+  std::vector<std::string> unreached = unreached_by(*session, ids, segments);
+  // A weight that begins at zero, as that of a memory which begins closed, hides those that it
+  // multiplies until it is updated.
+  if (!unreached.empty()) {
+    update_parameters(*session);
+    unreached = unreached_by(*session, ids, segments);
   }
   if (unreached.empty()) return {};
   return {

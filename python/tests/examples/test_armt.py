@@ -174,7 +174,7 @@ class Hooks(unittest.TestCase):
 @unittest.skipIf(bool(NO_PROGRAM), NO_PROGRAM)
 class Program(unittest.TestCase):
     def test_checks_of_the_memory_pass(self) -> None:
-        validated(self, "armt", only=("python", "causality", "generation", "lanes.padding", "state.save"))
+        validated(self, "armt", only=("python", "causality", "generation", "lanes.padding", "state.save", "gradients.reach"))
 
     def test_every_line_of_its_certificate_holds(self) -> None:
         certified(self, "armt", "rows=3", "key_width=4", without=("cuts",))

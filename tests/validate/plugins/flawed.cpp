@@ -215,6 +215,7 @@ class Flawed : public Tier {
       corner_ = s.parameter("corner", {s.width()}, zeros());
     }
     if (is("looks_ahead_when_trained")) later_ = s.parameter("later", {s.width()}, zeros());
+    if (is("behind_the_gate")) behind_ = s.parameter("behind", {s.width()}, normal(0.0, 1.0));
     if (is("unused_parameter")) s.parameter("unused", {3}, normal(0.0, 1.0));
     SlotSettings through;
     through.gradient = Gradient::kThrough;
@@ -287,6 +288,7 @@ class Flawed : public Tier {
     const Tensor mean = l.slot(mean_);
     Tensor gate = l.parameter(gate_);
     if (is("opaque_gate") || is("rounded_opaque")) gate = l.call(opaque_, {gate})[0];
+    if (is("behind_the_gate")) gate = gate * l.parameter(behind_);
     kernel_.is_armed = true;
     Tensor out = scale_ * l.call(gated_, {gate, mean, zeros_like(gate)})[0];  // [B,D]
     kernel_.is_armed = false;
@@ -310,7 +312,7 @@ class Flawed : public Tier {
     if (is("cuda_model") && l.is_cuda()) out = 2.0 * out;
     if (is("run_wavers")) out = out + 1e-13 * static_cast<double>(++wavers);
     if (is("many_calls")) {
-      for (int i = 0; i < 500; ++i) out = out + 0.0;
+      for (int i = 0; i < 420; ++i) out = out + 0.0;
     }
     if (is("swallows_in_hook")) {
       try {
@@ -406,7 +408,7 @@ class Flawed : public Tier {
   Opaque opaque_kernel_;
   Rectified rectified_kernel_;
   KernelId gated_, opaque_, rectified_;
-  Parameter gate_, corner_, later_;
+  Parameter gate_, corner_, later_, behind_;
   Slot mean_, segments_, kept_;
   Queue queue_;
 };
