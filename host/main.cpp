@@ -11,15 +11,39 @@
 #include "host/cli/unread_output.hpp"
 #include "host/trial/warm_program.hpp"
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define MNEME_HAS_SANITIZER
+#endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MNEME_HAS_SANITIZER
+#endif
+
 namespace {
 
-// Ends a process in which memories in Python ran. The destructors of LibTorch's part in Python would
-// use an interpreter that nobody has ended, and ending it would run code of the memories' libraries.
-void end_with_python(int code) {
+bool is_loaded(const char* library) {
+  void* const found = ::dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+  if (found != nullptr) ::dlclose(found);
+  return found != nullptr;
+}
+
+bool runs_python() {
   using IsInitialised = int (*)();
   const auto is_initialised =
       reinterpret_cast<IsInitialised>(::dlsym(RTLD_DEFAULT, "Py_IsInitialized"));
-  if (is_initialised == nullptr || is_initialised() == 0) return;
+  return is_initialised != nullptr && is_initialised() != 0;
+}
+
+// Ends the process without destructors. Those of LibTorch take a tenth of a second, in a fork two.
+// Those of its part in Python would use an interpreter that nobody has ended, and ending it would
+// run code of the memories' libraries. Without Python, sanitizers and profilers of a GPU write what
+// they saw at an ordinary end.
+void end_at_once(int code) {
+#ifndef MNEME_HAS_SANITIZER
+  if (!runs_python() && is_loaded("libcuda.so.1")) return;
+#else
+  if (!runs_python()) return;
+#endif
   std::cout.flush();
   std::cerr.flush();
   std::fflush(nullptr);
@@ -43,6 +67,6 @@ int main(int argc, char** argv) {
   };
   const auto served = mneme::trial::serve_if_asked(run);
   const int code = served ? *served : run(argc, argv);
-  end_with_python(code);
+  end_at_once(code);
   return code;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 static volatile sig_atomic_t signals;
 
@@ -25,10 +26,13 @@ __attribute__((constructor)) static void start(void) {
   setitimer(ITIMER_PROF, &every, NULL);
 }
 
-__attribute__((destructor)) static void tell(void) {
+/* In place of the C library's: a program ends with it, without destructors. */
+void _Exit(int status) {
   const char* const path = getenv("MNEME_TEST_SIGNALS");
   FILE* const file = path == NULL ? NULL : fopen(path, "w");
-  if (file == NULL) return;
-  fprintf(file, "%ld\n", (long)signals);
-  fclose(file);
+  if (file != NULL) {
+    fprintf(file, "%ld\n", (long)signals);
+    fclose(file);
+  }
+  _exit(status);
 }
