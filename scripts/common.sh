@@ -50,6 +50,15 @@ find_libtorch() {
   return 1
 }
 
+# Prints a folder in memory from which programs run and that has 4 GB free, or nothing.
+folder_in_memory() {
+  local folder=/dev/shm program
+  [[ -w $folder ]] && (($(df -k --output=avail "$folder" | tail -n 1) >= 4 << 20)) || return 0
+  program=$(mktemp "$folder/mneme.XXXXXX") || return 0
+  if install -m 700 "$(type -P true)" "$program" && "$program"; then echo "$folder"; fi
+  rm -f "$program"
+}
+
 # build_preset PRESET TARGET [cmake argument...]: configures build/PRESET and builds TARGET there.
 build_preset() {
   local preset=$1 target=$2 jobs

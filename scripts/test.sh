@@ -8,7 +8,8 @@ usage() {
   cat <<'TEXT'
 usage: scripts/test.sh [--sanitize] [--torch DIR] [--cuda] [--no-apt] [--jobs N] [ctest argument...]
 
-Sets up (scripts/setup.sh, which explains --torch, --cuda and --no-apt), builds build/release and runs all tests.
+Sets up (scripts/setup.sh, which explains --torch, --cuda and --no-apt), builds build/release and runs all tests, whose
+temporary files lie in TMPDIR; without it in /dev/shm where that has room, else in /tmp.
 
   --sanitize   instead, build build/sanitize and run the unit tests, under the address and the undefined-behaviour sanitizer
   --jobs N     run N tests at a time (default 2)
@@ -63,6 +64,12 @@ build_preset "$preset" "$target" -DMNEME_TESTS=ON "${build_arguments[@]}" "${cma
 results=$root/build/$preset/test_results.xml
 rm -f "$results"
 say "testing build/$preset"
+# Tests write thousands of small files, and wait until each is on the disk.
+if [[ -z ${TMPDIR:-} ]] && in_memory=$(folder_in_memory) && [[ -n $in_memory ]]; then
+  TMPDIR=$(mktemp -d "$in_memory/mneme-tests.XXXXXX")
+  trap 'rm -rf "$TMPDIR"' EXIT
+  export TMPDIR
+fi
 status=0
 ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$jobs" --output-junit "$results" \
   --test-output-size-passed 400000 "${ctest_arguments[@]}" || status=1
