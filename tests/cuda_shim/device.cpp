@@ -1,6 +1,7 @@
 #include "tests/cuda_shim/device.hpp"
 
 #include <dlfcn.h>
+#include <sanitizer/common_interface_defs.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -12,17 +13,15 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "tests/seed.hpp"
 
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/common_interface_defs.h>
-#endif
-
 namespace mneme::cuda_shim {
 
 Extents g_thread, g_block, g_block_extents, g_grid_extents;
+unsigned g_lane = 0;
 
 namespace {
 
@@ -33,45 +32,83 @@ std::mt19937& random() {
   return generator;
 }
 
+// To an order that is drawn anew. Divides less than std::shuffle, which takes longer than a switch.
+void draw_order(std::vector<unsigned>& numbers) {
+  for (std::size_t i = numbers.size(); i > 1; --i) {
+    std::swap(numbers[i - 1], numbers[std::uint64_t{random()()} * i >> 32]);
+  }
+}
+
 // Where a stack was left. The C library's swapcontext asks the system for the signal mask at each
 // switch, which took half of the tests' time.
 struct Place {
   void* registers[5];
 };
 
-[[noreturn, gnu::noinline, gnu::no_sanitize_address]] void go_on_at(Place& to) {
-  __builtin_longjmp(to.registers, 1);
-}
-[[gnu::noinline, gnu::no_sanitize_address]] void switch_stacks(Place& from, Place& to) {
+[[noreturn, gnu::noinline]] void go_on_at(Place& to) { __builtin_longjmp(to.registers, 1); }
+[[gnu::noinline]] void switch_stacks(Place& from, Place& to) {
   if (__builtin_setjmp(from.registers) == 0) go_on_at(to);
 }
-// The C library's own function: the sanitizer's clears all of a stack's shadow, which it need not
-// when it is told of the switch.
-[[gnu::noinline, gnu::no_sanitize_address]] void begin_stack(Place& from, const ucontext_t& to) {
+// The C library's own function: the sanitizer's clears all of a stack's shadow.
+[[gnu::noinline]] void begin_stack(Place& from, const ucontext_t& to) {
   static const auto swap = reinterpret_cast<decltype(&swapcontext)>(
       dlsym(dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), "swapcontext"));
   ucontext_t left;  // nobody comes back by it
   if (__builtin_setjmp(from.registers) == 0) swap(&left, &to);
 }
 
-// Tells the sanitizer which stack is in use.
-class StackSwitch {
+// The stacks of all threads, in one piece.
+class Stacks {
  public:
-  // In front of a switch to a stack; of the scheduler's own when it is null.
-  void begin([[maybe_unused]] const void* bottom, [[maybe_unused]] std::size_t bytes) {
-#if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_start_switch_fiber(&fake_, bottom, bytes);
-#endif
-  }
-  // Behind it, when this stack is in use again.
-  void end() {
-#if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_finish_switch_fiber(fake_, nullptr, nullptr);
-#endif
+  Stacks() {
+    if (bottom_ == MAP_FAILED) give_up();
   }
 
+  // That of thread t, above a page that ends the program.
+  void* of_thread(unsigned t) const {
+    char* const guard = static_cast<char*>(bottom_) + t * (kStackBytes + page_);
+    if (mprotect(guard, page_, PROT_NONE) != 0) give_up();
+    return guard + page_;
+  }
+  const void* bottom() const { return bottom_; }
+  std::size_t bytes() const { return kMaxThreads * (kStackBytes + page_); }
+
  private:
-  [[maybe_unused]] void* fake_ = nullptr;
+  [[noreturn]] static void give_up() {
+    std::perror("cuda shim: no memory for the threads' stacks");
+    std::abort();
+  }
+
+  const std::size_t page_ = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  void* const bottom_ = mmap(nullptr, bytes(), PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+};
+
+const Stacks& stacks() {
+  static const Stacks made;
+  return made;
+}
+
+// Tells the sanitizer that the threads' stacks are the one that is in use, while a grid runs: to
+// tell it of every switch from thread to thread took a fifth of the tests' time.
+class StacksInUse {
+ public:
+  StacksInUse() {
+    __sanitizer_start_switch_fiber(&fake_, stacks().bottom(), stacks().bytes());
+    __sanitizer_finish_switch_fiber(fake_of_threads_, &bottom_, &bytes_);
+  }
+  ~StacksInUse() {
+    __sanitizer_start_switch_fiber(&fake_of_threads_, bottom_, bytes_);
+    __sanitizer_finish_switch_fiber(fake_, nullptr, nullptr);
+  }
+  StacksInUse(const StacksInUse&) = delete;
+  StacksInUse& operator=(const StacksInUse&) = delete;
+
+ private:
+  static inline void* fake_of_threads_ = nullptr;
+  void* fake_ = nullptr;
+  const void* bottom_ = nullptr;
+  std::size_t bytes_ = 0;
 };
 
 enum class State { kReady, kAtBlockBarrier, kAtBarrier, kInWarp, kEnded };
@@ -90,22 +127,10 @@ struct Copy {
 
 // A thread of the device. Its fiber is used for one block after another.
 struct Thread {
-  Thread() {
-    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    stack = mmap(nullptr, kStackBytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                 -1, 0);
-    if (stack == MAP_FAILED || mprotect(stack, page, PROT_NONE) != 0) {
-      std::perror("cuda shim: no memory for a thread's stack");
-      std::abort();
-    }
-    stack = static_cast<char*>(stack) + page;
-  }
-  Thread(const Thread&) = delete;
-  Thread& operator=(const Thread&) = delete;
+  explicit Thread(unsigned number) : stack(stacks().of_thread(number)) {}
 
   Place place;
-  void* stack;
-  StackSwitch sanitizer;
+  void* const stack;
   State state = State::kEnded;
   Extents index;
   const char* file = nullptr;  // where it waits
@@ -121,7 +146,9 @@ struct Thread {
 class Scheduler {
  public:
   void run_block(unsigned count) {
-    while (threads_.size() < count) threads_.push_back(std::make_unique<Thread>());
+    while (threads_.size() < count) {
+      threads_.push_back(std::make_unique<Thread>(static_cast<unsigned>(threads_.size())));
+    }
     count_ = count;
     for (unsigned t = 0; t < count; ++t) {
       threads_[t]->state = State::kReady;
@@ -130,22 +157,16 @@ class Scheduler {
       threads_[t]->index = {t % g_block_extents.x, t / g_block_extents.x % g_block_extents.y,
                             t / g_block_extents.x / g_block_extents.y};
     }
-    std::vector<unsigned> warps((count + kWarp - 1) / kWarp);
-    std::iota(warps.begin(), warps.end(), 0U);
+    warps_.resize((count + kWarp - 1) / kWarp);
+    std::iota(warps_.begin(), warps_.end(), 0U);
     do {
-      std::shuffle(warps.begin(), warps.end(), random());
-      for (const unsigned warp : warps) run_warp(warp);
+      draw_order(warps_);
+      for (const unsigned warp : warps_) run_warp(warp);
     } while (pass_barriers() || pass_block_barrier());
   }
 
-  void yield() {
-    Thread& thread = *running_;
-    thread.sanitizer.begin(own_bottom_, own_bytes_);
-    switch_stacks(thread.place, own_);
-    thread.sanitizer.end();
-  }
+  void yield() { switch_stacks(running_->place, own_); }
   Thread& running() { return *running_; }
-  unsigned running_number() const { return number_; }
   const Words* values() const { return values_; }
   const std::function<void()>* body = nullptr;
 
@@ -153,10 +174,9 @@ class Scheduler {
   static void begin_fiber();
 
   void resume(unsigned t) {
-    number_ = t;
     running_ = threads_[t].get();
     g_thread = running_->index;
-    sanitizer_.begin(running_->stack, kStackBytes);
+    g_lane = t % kWarp;
     if (running_->is_begun) {
       switch_stacks(own_, running_->place);
     } else {
@@ -169,18 +189,15 @@ class Scheduler {
       makecontext(&context, &Scheduler::begin_fiber, 0);
       begin_stack(own_, context);
     }
-    sanitizer_.end();
   }
 
   // Until every lane of the warp has ended or waits for the rest of the block.
   void run_warp(unsigned warp) {
-    std::vector<unsigned> lanes;
-    for (unsigned t = warp * kWarp; t < std::min(count_, (warp + 1) * kWarp); ++t) {
-      lanes.push_back(t);
-    }
+    lanes_.resize(std::min(count_ - warp * kWarp, kWarp));
+    std::iota(lanes_.begin(), lanes_.end(), warp * kWarp);
     do {
-      std::shuffle(lanes.begin(), lanes.end(), random());
-      for (const unsigned t : lanes) {
+      draw_order(lanes_);
+      for (const unsigned t : lanes_) {
         if (threads_[t]->state == State::kReady) resume(t);
       }
     } while (pass_exchange(warp));
@@ -265,14 +282,11 @@ class Scheduler {
   }
 
   std::vector<std::unique_ptr<Thread>> threads_;  // kept for the next block
+  std::vector<unsigned> warps_, lanes_;           // in the order in which they run
   unsigned count_ = 0;
   Place own_;
-  StackSwitch sanitizer_;
   Thread* running_ = nullptr;
-  unsigned number_ = 0;
   Words values_[kWarp] = {};
-  const void* own_bottom_ = nullptr;
-  std::size_t own_bytes_ = 0;
 };
 
 Scheduler& scheduler() {
@@ -282,9 +296,6 @@ Scheduler& scheduler() {
 
 void Scheduler::begin_fiber() {
   Scheduler& own = scheduler();
-#if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_finish_switch_fiber(nullptr, &own.own_bottom_, &own.own_bytes_);
-#endif
   for (;;) {
     (*own.body)();
     own.running_->state = State::kEnded;
@@ -336,20 +347,19 @@ void* dynamic_shared() { return SharedMemory::current->data(); }
 void run_grid(const Extents& grid, const Extents& block, std::size_t shared,
               const std::function<void()>& thread) {
   const SharedMemory memory(shared);
+  const StacksInUse in_use;
   g_grid_extents = grid;
   g_block_extents = block;
   scheduler().body = &thread;
   std::vector<unsigned> order(std::size_t{grid.x} * grid.y * grid.z);
   std::iota(order.begin(), order.end(), 0U);
-  std::shuffle(order.begin(), order.end(), random());
+  draw_order(order);
   for (const unsigned b : order) {
     g_block = {b % grid.x, b / grid.x % grid.y, b / grid.x / grid.y};
     memory.spoil();
     scheduler().run_block(block.x * block.y * block.z);
   }
 }
-
-unsigned lane() { return scheduler().running_number() % kWarp; }
 
 void sync_block(const char* file, int line) {
   Thread& thread = scheduler().running();

@@ -50,7 +50,8 @@ void sync_threads(unsigned barrier, unsigned threads, const char* file, int line
 using Words = std::array<uint64_t, 3>;
 const Words* exchange(const char* file, int line, unsigned mask, const Words& words);
 // Of the thread that runs, in its warp.
-unsigned lane();
+extern unsigned g_lane;
+inline unsigned lane() { return g_lane; }
 
 // A copy of the thread's that another unit makes: `read` of `bytes` bytes, and zeros. Until the
 // thread waits for it, bytes 0xFF are in its place.

@@ -27,7 +27,16 @@ struct Case {
   bool is_stored = false;   // the masks' stream lies in the device's memory
   int64_t more_rows = 0;    // of the table, which no score reads
   bool is_aligned = false;  // rows of keys and values begin at multiples of 16 bytes, in bf16
+
+  // Of 64 queries and 64 columns, over all lanes and heads: what it costs on the CPU's device.
+  int64_t tiles() const {
+    const auto count = [](int64_t rows) { return (rows + 63) / 64; };
+    return shape.lanes * shape.heads * count(shape.queries) * count(shape.keys);
+  }
 };
+
+// A case of more tiles computes on the CPU's device only what smaller ones do not.
+inline constexpr int64_t kManyTiles = 36;
 
 inline std::ostream& operator<<(std::ostream& out, const Case& c) {
   const AttentionShape& s = c.shape;
@@ -281,6 +290,19 @@ inline std::vector<Case> cases() {
   for (Case* c : {&add(shape_of(1, 2, 2, 5, 40, 12), {35, 5})}) {
     c->has_table = true;
     c->shape.clamp = 40;
+  }
+  return out;
+}
+
+// For the CPU's device: those of many tiles have one lane, or two where the first sees nothing, and the
+// queries of one head of keys. Smaller ones have several.
+inline std::vector<Case> cases_on_shim() {
+  std::vector<Case> out = cases();
+  for (Case& c : out) {
+    if (c.tiles() <= kManyTiles) continue;
+    c.shape.lanes = c.has_gaps ? 2 : 1;
+    c.shape.heads /= c.shape.key_heads;
+    c.shape.key_heads = 1;
   }
   return out;
 }

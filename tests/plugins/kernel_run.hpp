@@ -180,6 +180,14 @@ inline std::string name_of(const testing::TestParamInfo<Device>& device) {
   return device.param == Device::kCpu ? "Cpu" : "Cuda";
 }
 
+// On the CPU's device (tests/cuda_shim) a large case takes seconds, on a GPU none do.
+#ifdef MNEME_CUDA_SHIM
+inline constexpr bool kIsShim = true;
+#else
+inline constexpr bool kIsShim = false;
+#endif
+inline bool is_slow(Device device) { return kIsShim && device == Device::kCuda; }
+
 class OnDevice : public testing::TestWithParam<Device> {
  protected:
   void SetUp() override {

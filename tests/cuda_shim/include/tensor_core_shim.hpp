@@ -31,21 +31,25 @@ inline void multiply_add(float (&d)[4], const unsigned (&a)[4], const unsigned (
   const auto two = [](unsigned low, unsigned high) { return uint64_t{high} << 32 | low; };
   const cuda_shim::Words* const lanes = cuda_shim::exchange(
       site.file, site.line, 0xFFFFFFFFU, {two(a[0], a[1]), two(a[2], a[3]), two(b[0], b[1])});
-  const auto number = [&](unsigned lane, unsigned which, unsigned k) {  // register, half
-    const auto bits = static_cast<unsigned>(lanes[lane][which / 2] >> (which % 2 * 32));
-    const auto pair = cuda_shim::from_bits<Pair>(bits);
-    return static_cast<double>(k % 2 == 0 ? pair.low : pair.high);
+  const auto number = [](uint64_t bits) {
+    return static_cast<double>(cuda_shim::from_bits<float>((bits & 0xFFFFU) << 16));
   };
-  for (unsigned i = 0; i < 4; ++i) {
-    const unsigned row = cuda_shim::lane() / 4 + i / 2 * 8;
-    const unsigned column = cuda_shim::lane() % 4 * 2 + i % 2;
-    double sum = d[i];
-    for (unsigned k = 0; k < 16; ++k) {
-      sum += number(row % 8 * 4 + k % 8 / 2, row / 8 + k / 8 * 2, k) *
-             number(column * 4 + k % 8 / 2, 4 + k / 8, k);
-    }
-    d[i] = static_cast<float>(sum);
+  // The lane's two rows are those of 4 lanes, each of its two columns that of 4 others.
+  const cuda_shim::Words* const of_rows = lanes + cuda_shim::lane() / 4 * 4;
+  const cuda_shim::Words* const of_columns = lanes + cuda_shim::lane() % 4 * 8;
+  double sums[4] = {d[0], d[1], d[2], d[3]};
+  for (unsigned k = 0; k < 16; ++k) {
+    const unsigned from = k % 8 / 2, half = k % 2 * 16, in_column = k / 8 * 32 + half;
+    const uint64_t rows = of_rows[from][k / 8] >> half;
+    const double low = number(rows), high = number(rows >> 32);
+    const double left = number(of_columns[from][2] >> in_column);
+    const double right = number(of_columns[4 + from][2] >> in_column);
+    sums[0] += low * left;
+    sums[1] += low * right;
+    sums[2] += high * left;
+    sums[3] += high * right;
   }
+  for (unsigned i = 0; i < 4; ++i) d[i] = static_cast<float>(sums[i]);
 }
 
 // What all lanes' rows of `count` matrices hold.

@@ -58,8 +58,9 @@ Completed completed(const Problem<BFloat16>& p, const std::vector<BFloat16>& pos
   return out;
 }
 
-// Both passes on the device; gradients of keys and values go to the problem.
-Completed run_on_cuda(Problem<BFloat16>& p) {
+// Both passes on the device, the backward pass twice where that takes little; gradients of keys and
+// values go to the problem.
+Completed run_on_cuda(Problem<BFloat16>& p, bool is_repeated) {
   const AttentionShape& s = p.shape;
   Arrays arrays;
   std::vector<KeyPiece> pieces;
@@ -100,9 +101,11 @@ Completed run_on_cuda(Problem<BFloat16>& p) {
     }
   };
   backward();
-  const std::vector<BFloat16> first = p.q;
-  backward();
-  EXPECT_EQ(std::memcmp(first.data(), p.q.data(), first.size() * sizeof(BFloat16)), 0);
+  if (is_repeated) {
+    const std::vector<BFloat16> first = p.q;
+    backward();
+    EXPECT_EQ(std::memcmp(first.data(), p.q.data(), first.size() * sizeof(BFloat16)), 0);
+  }
   download(of_positions, positions);
   return completed(p, positions);
 }
@@ -111,7 +114,7 @@ void expect_gradients(const Case& c) {
   Problem<double> theirs(c, Rounding::kSums);
   run_by_definition(theirs);
   Problem<BFloat16> ours(c, Rounding::kSums);
-  const Completed got = run_on_cuda(ours);
+  const Completed got = run_on_cuda(ours, !test::kIsShim || c.tiles() <= kManyTiles);
   const double tolerance = 1.2e-2;  // as on the CPU
   expect_near("q", got.q, theirs.q, tolerance);
   for (size_t p = 0; p < theirs.k.size(); ++p) {
@@ -126,16 +129,15 @@ void expect_gradients(const Case& c) {
   }
 }
 
+// Those whose rows are copied 16 bytes at a time, which find most faults, and the cases of all
+// kernels.
 std::vector<Case> gradient_cases() {
-  std::vector<Case> out = cases();
-  std::erase_if(out, [](const Case& c) {
-    return c.has_score_bias || c.shape.queries * c.shape.keys > 50000;
-  });
+  std::vector<Case> out;
   const auto add = [&](const AttentionShape& shape, std::vector<int64_t> pieces) -> Case& {
     out.push_back({.shape = shape, .pieces = std::move(pieces)});
     return out.back();
   };
-  for (Case* c : {&add(shape_of(1, 4, 2, 130, 322, 64), {192, 130})}) {
+  for (Case* c : {&add(shape_of(1, 2, 1, 130, 322, 64), {192, 130})}) {
     c->has_table = c->has_biases = c->is_aligned = true;
   }
   for (Case* c : {&add(shape_of(2, 2, 2, 65, 300, 128, 70), {70, 100, 65, 65})}) {
@@ -143,6 +145,10 @@ std::vector<Case> gradient_cases() {
   }
   for (Case* c : {&add(shape_of(1, 2, 1, 200, 456, 72, 0, 100), {256, 200})}) {
     c->has_table = c->has_biases = c->is_aligned = true;
+  }
+  for (Case& c : test::kIsShim ? cases_on_shim() : cases()) {
+    if (c.has_score_bias || c.shape.queries * c.shape.keys > 50000) continue;
+    out.push_back(std::move(c));
   }
   return out;
 }

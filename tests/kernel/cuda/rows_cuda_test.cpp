@@ -142,8 +142,25 @@ std::vector<Case> cases() {
   return {{1, 1, 0.0, 0, 0},         {3, 7, 0.1, 5, 1},     {70, 41, 0.1, 0, 0},
           {2, 8, 1.0 - 1e-9, 0, 0},  {5, 64, 0.1, 1026, 0}, {3, 257, 0.5, 3, 3},
           {2, 1030, 0.1, 2, 1},      {2, 2104, 0.1, 0, 0},  {3, 2099, 0.0, 0, 0},
-          {1300, 3, 0.3, 1, 0},      {0, 5, 0.1, 0, 0},     {3, 70, 0.1, 5, 0, true},
+          {1025, 3, 0.3, 1, 0},      {0, 5, 0.1, 0, 0},     {3, 70, 0.1, 5, 0, true},
           {2, 1030, 0.4, 2, 1, true}};
+}
+
+// Those of more rows have strips of several.
+constexpr std::int64_t kSingleRows = 1024;
+
+// Every function; on the CPU's device of a large case one of each form.
+std::vector<Activation> functions_of(const Case& c) {
+  constexpr std::array plain = {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh,
+                                Activation::kRelu2};
+  constexpr std::array gated = {Activation::kSwiglu, Activation::kGeglu};
+  if (test::kIsShim && c.rows * c.width > 200) {
+    const auto at = static_cast<std::size_t>(c.rows + c.width);
+    return {plain[at % plain.size()], gated[at % gated.size()]};
+  }
+  std::vector<Activation> out(plain.begin(), plain.end());
+  out.insert(out.end(), gated.begin(), gated.end());
+  return out;
 }
 
 class Numbers {
@@ -348,9 +365,7 @@ class RowsOn : public test::OnDevice {
 TEST_P(RowsOn, ActivationEqualsTheReference) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(testing::PrintToString(c));
-    for (const Activation function :
-         {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh, Activation::kSwiglu,
-          Activation::kGeglu, Activation::kRelu2}) {
+    for (const Activation function : functions_of(c)) {
       for (const Element element : {kF64, kF32, kBF16}) {
         const bool has_bias = (c.rows + static_cast<int>(function)) % 3 != 0;
         SCOPED_TRACE(testing::Message() << "function " << static_cast<int>(function) << ", element "
@@ -383,6 +398,7 @@ TEST_P(RowsOn, SumAndNormEqualTheReference) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(testing::PrintToString(c));
     for (std::size_t k = 0; k < kinds.size(); ++k) {
+      if (test::kIsShim && c.rows > kSingleRows && k % 4 > 1) continue;  // about half of them
       SCOPED_TRACE(testing::Message() << "kind " << k);
       expect_agreement([&](const RowKernels& kernels,
                            Device device) { return sum_results(kernels, device, c, kinds[k]); },

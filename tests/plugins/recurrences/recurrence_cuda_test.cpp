@@ -32,12 +32,12 @@ TEST_P(RecurrenceOn, EqualsTheReferenceForEveryDtypeAndShape) {
       {2, 5, 2, 2, 16, 16},        // one chunk, ragged
       {1, 64, 1, 1, 32, 32},       // whole
       {2, 65, 1, 2, 17, 9},        // one token more; heads share keys
-      {1, 150, 2, 2, 70, 41},      // several chunks, and tiles of states
+      {1, 150, 1, 1, 70, 41},      // several chunks, and tiles of states
       {1, 70, 1, 3, 8, 8, 3.0},    // steep decays
-      {1, 97, 2, 2, 20, 12, 30.},  // so steep that a token forgets nearly all
+      {1, 97, 1, 2, 20, 12, 30.},  // so steep that a token forgets nearly all
       {1, 90, 1, 1, 12, 12, 1e-4}, {2, 0, 1, 2, 3, 4},   {2, 3, 1, 2, 0, 4},
       {2, 30, 1, 2, 0, 4},         {2, 30, 1, 2, 3, 0},  {0, 3, 1, 2, 3, 4},
-      {2, 3, 0, 0, 3, 4},          {2, 128, 2, 4, 6, 5},  // groups of two heads, two whole chunks
+      {2, 3, 0, 0, 3, 4},          {1, 128, 2, 4, 6, 5},  // groups of two heads, two whole chunks
       {1, 3, 2, 4, 6, 5},                                 // the same in steps
   };
   for (const RecurrenceCase& c : cases) compare_all(DType::kF32, c);

@@ -16,10 +16,10 @@ const std::vector<ReconstructionCase>& compressive_reconstruction_cases() {
       {2, 5, 2, 8, 1, 1},
       {2, 48, 2, 16, 96, 24},  // whole tiles and blocks
       {1, 49, 1, 17, 97, 25},  // one more
-      {3, 47, 3, 41, 95, 23},  // one less
+      {2, 47, 2, 41, 95, 23},  // one less
       {1, 100, 2, 64, 130, 32},
       {1, 200, 1, 32, 300, 100},          // several groups of queries, several blocks of new rows
-      {2, 300, 2, 24, 50, 150},           // more new rows than old ones
+      {1, 300, 2, 24, 50, 150},           // more new rows than old ones
       {4, 30, 3, 13, 40, 11, true},       // lanes of their own sizes, the first without rows
       {17, 50, 1, 8, 20, 5, true},        // more lanes than strands
       {2, 20, 2, 8, 40, 10, false, 3.0},  // scores so large that few rows have a part
@@ -71,7 +71,7 @@ TEST_P(ReconstructionOn, EqualsTheReferenceForEveryDtypeAndShape) {
 
 TEST_P(ReconstructionOn, EqualsTheReferenceForRandomShapes) {
   std::uniform_int_distribution<int64_t> extent(1, 70);
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < (is_slow(GetParam()) ? 8 : 20); ++i) {
     const ReconstructionCase c = {extent(random_) % 3 + 1,
                                   extent(random_),
                                   extent(random_) % 4 + 1,
