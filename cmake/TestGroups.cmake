@@ -1,11 +1,11 @@
-# What ctest includes for a program of mneme_add_test(... TORCH): enters its tests, asked of the program itself.
+# What ctest includes for a program of mneme_add_test(... TORCH) or (... GROUPED): enters its tests, asked of the program itself.
 #
 # A few suites are one entry, called like the suites, "Step, Trainer"; a suite of more than `most` tests is several entries,
 # "Suite 1/3". Loading LibTorch takes a third of a second of processor time, which a process for every test would spend on
 # 1,300 tests. A single test runs with PROGRAM --gtest_filter=Suite.Test.
 #
 #   program, label, timeout, none_ran, all_skipped   set by the file that includes this one (tests/CMakeLists.txt)
-set(most 12)
+set(most 20)
 set(most_suites 4)
 
 if(NOT EXISTS "${program}")

@@ -24,8 +24,9 @@ namespace {
 // only, and libraries that are loaded already have read the environment. `mneme compare`, and
 // `mneme eval` with several memories, start their own file again, which must not be the test.
 bool can_fork(const std::vector<std::string>& arguments, const ProgramOptions& options) {
-  if (!arguments.empty() && arguments.front() == "compare") return false;
-  if (std::ranges::count(arguments, "--memory") > 1) return false;
+  const bool starts_itself = (!arguments.empty() && arguments.front() == "compare") ||
+                             std::ranges::count(arguments, "--memory") > 1;
+  if (starts_itself && !options.is_refused) return false;
   return program_main != nullptr && !options.is_new_program && options.environment.empty() &&
          options.address_space == 0 && options.signal == 0 &&
          std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}) == 1;
@@ -68,6 +69,7 @@ struct Pipe {
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   if (is_forked) {
+    ::setenv(kForkVariable, "1", 1);
     const int status = program_main(static_cast<int>(argv.size()) - 1, argv.data());
     std::fflush(nullptr);
     ::_exit(status);  // LibTorch's destructors take longer than most commands
@@ -224,7 +226,7 @@ void CliTest::expect_refusals(int exit_code, const std::string& before,
         }
         std::vector<std::string> parts = parts_of(row.message);
         for (std::string& part : parts) part = with_files(part);
-        expect_refusal(run_mneme(arguments), exit_code, parts);
+        expect_refusal(run_mneme(arguments, {.is_refused = true}), exit_code, parts);
       });
 }
 

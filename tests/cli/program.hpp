@@ -36,6 +36,7 @@ struct ProgramOptions {
   int second_signal = 0;  // likewise, after the first; "" = at once
   std::string second_signal_after = {};
   bool is_new_program = false;  // the built program and no fork, see program_main
+  bool is_refused = false;      // the command ends before it would start its own file again
 };
 
 // The program's main in this process, or nullptr. Tests that link mneme_program_here have it: where
@@ -44,6 +45,8 @@ struct ProgramOptions {
 // LibTorch's backward pass itself, as a fork cannot run it again.
 using ProgramMain = int (*)(int argc, char** argv);
 extern ProgramMain program_main;
+// Set in such a fork. A program of tests that finds it is started in mneme's place, and ends.
+inline constexpr const char* kForkVariable = "MNEME_TEST_FORK";
 
 // Runs mneme with these arguments and waits for its end.
 ProgramResult run_mneme(const std::vector<std::string>& arguments,

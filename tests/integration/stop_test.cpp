@@ -78,7 +78,7 @@ class Stops : public testing::Test {
     seed_ = static_cast<std::uint64_t>(environment("MNEME_SEED", std::random_device{}()));
     random_.seed(seed_);
     std::cout << "MNEME_SEED=" << seed_ << '\n';
-    file_ = folder_.write("experiment.toml", small_experiment(40));
+    file_ = folder_.write("experiment.toml", small_experiment(16));
     none_ = folder_.write("none.toml", "[memory]\n");
     cache_ = folder_.write("cache.toml", cache_memory());
     run_whole("train", {"train", file_, "--run", (folder_ / "whole").string(), "--quiet"});

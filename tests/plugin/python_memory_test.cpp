@@ -252,19 +252,19 @@ TEST_F(PythonMemory, EndsAnImportThatHangsWithAllThatItStarted) {
 
 // A module of this name beside the memory takes as long as torch does on a busy machine.
 TEST_F(PythonMemory, MayImportATorchThatTakesLong) {
-  folder_.write("torch.py", "import time\ntime.sleep(4)\n");
+  folder_.write("torch.py", "import time\ntime.sleep(2.5)\n");
   const fs::path path = folder_.write("one.py", memory_text("import torch\n"));
   EXPECT_NO_THROW(
-      static_cast<void>(plugin::declaration_of(path, place_, "here", {.file = 3.0, .all = 60.0})));
+      static_cast<void>(plugin::declaration_of(path, place_, "here", {.file = 2.0, .all = 60.0})));
   const auto refused = [&](const std::string& before, const plugin::ImportSeconds& seconds) {
     const fs::path bad = folder_.write("bad.py", memory_text(before));
     return refusal(
         [&] { static_cast<void>(plugin::declaration_of(bad, place_, "here", seconds)); });
   };
-  EXPECT_THAT(refused("import torch, time\ntime.sleep(600)\n", {.file = 2.0, .all = 60.0}),
-              HasSubstr("bad.py had not ended after 2 s, in which the import of torch is not "));
-  EXPECT_THAT(refused("import torch\n", {.file = 2.0, .all = 3.0}),
-              AllOf(HasSubstr("bad.py had not ended after 3 s, with the import of torch, and was "
+  EXPECT_THAT(refused("import torch, time\ntime.sleep(600)\n", {.file = 1.0, .all = 60.0}),
+              HasSubstr("bad.py had not ended after 1 s, in which the import of torch is not "));
+  EXPECT_THAT(refused("import torch\n", {.file = 1.0, .all = 2.0}),
+              AllOf(HasSubstr("bad.py had not ended after 2 s, with the import of torch, and was "
                               "killed"),
                     HasSubstr("mneme doctor python tries it")));
 }

@@ -14,9 +14,10 @@ for part in CMakeLists.txt cmake host python sdk bench tests; do
 done
 [ ! -e "$work/tree/plugins" ] || { echo "FAIL: the copy holds plugins/"; exit 1; }
 
-# configure TESTS: configures with MNEME_TESTS=TESTS and looks for the program among the targets.
+# configure TESTS: configures with MNEME_TESTS=TESTS and looks for the program among the targets. In one folder, whose
+# compilers are asked once.
+build=$work/build
 configure() {
-  build=$work/tests-$1
   if ! "$cmake" -S "$work/tree" -B "$build" -G Ninja -DMNEME_TESTS="$1" -DMNEME_CUDA=OFF -DMNEME_TORCH="$torch" \
       >"$work/log" 2>&1; then
     cat "$work/log"

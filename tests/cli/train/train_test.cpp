@@ -160,13 +160,13 @@ TEST_F(Train, StepsReuseTheirMemory) {
     rusage before = {}, after = {};
     getrusage(RUSAGE_CHILDREN, &before);
     expect_done(run_mneme({"train", experiment(tiny()), "--run", file(str("run", steps)), "--quiet",
-                           "--set", "data.alphabet=40000", "--set", "train.segment=64", "--set",
-                           str("train.steps=", steps)}));
+                           "--set", "data.alphabet=5000", "--set", "train.segment=16", "--set",
+                           "train.lanes=128", "--set", str("train.steps=", steps)}));
     getrusage(RUSAGE_CHILDREN, &after);
     return after.ru_minflt - before.ru_minflt;
   };
-  // 64 tokens x 4 lanes x 40,000 logits in f32, which the system gets in pages of 4 KiB.
-  constexpr std::int64_t kPagesOfLogits = 64 * 4 * 40000 * 4 / 4096;
+  // 16 tokens x 128 lanes x 5,000 logits in f32, which the system gets in pages of 4 KiB.
+  constexpr std::int64_t kPagesOfLogits = 16 * 128 * 5000 * 4 / 4096;
   // A block may find its place later than in the first steps; mapped anew, the logits and their
   // gradient alone would take twice as many pages a step.
   EXPECT_LT(faults_of(kMoreSteps) - faults_of(kFewSteps),
@@ -179,10 +179,10 @@ TEST_F(Train, NamesTheConsumersWhenMemoryRunsOut) {
   }
   ProgramOptions small;
   small.address_space = std::int64_t{6} << 30;
-  // 2^12 x 2^12 attention scores of 2 heads and 64 lanes take 8 GiB; dropout keeps them.
+  // 2^9 x 2^9 attention scores of 2 heads and 2^12 lanes take 8 GiB; dropout keeps them.
   const ProgramResult result = run_mneme(
-      {"train", experiment(tiny()), "--run", file("run"), "--quiet", "--set", "train.segment=4096",
-       "--set", "train.lanes=64", "--set", "model.attention_dropout=0.1", "--force"},
+      {"train", experiment(tiny()), "--run", file("run"), "--quiet", "--set", "train.segment=512",
+       "--set", "train.lanes=4096", "--set", "model.attention_dropout=0.1", "--force"},
       small);
   expect_refusal(result, 1,
                  {"step 1: out of memory", "activations of the layers: about ",

@@ -35,7 +35,7 @@ class CompareRanks : public CompareRun {
 
   // Trainings that take a few seconds.
   static std::vector<std::string> long_settings(const std::string& json) {
-    return {"--set", "train.steps=1500",  "--set",  "train.save_every=100",
+    return {"--set", "train.steps=1000",  "--set",  "train.save_every=100",
             "--set", "train.log_every=1", "--json", json};
   }
   // Starts mpirun with two ranks and returns when both trainings are at work: its process.
