@@ -83,8 +83,9 @@ std::unique_ptr<data::Stream> open_data(const config::Experiment& experiment, Tr
   }
   const data::Dataset dataset(experiment.data);
   plan.vocabulary = dataset.vocabulary_size();
-  plan.vocabulary_source =
-      config::reads_files(experiment.data.task) ? "the training data" : "the task";
+  plan.vocabulary_source = !experiment.data.vocabulary_file.empty()    ? "data.vocabulary_file"
+                           : config::reads_files(experiment.data.task) ? "the training data"
+                                                                       : "the task";
   plan.data = dataset.describe();
   run::check_valid_split(experiment, dataset);
   return dataset.make_stream(data::Split::kTrain, run::training_options(experiment.train));

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "host/base/error.hpp"
+#include "host/data/dataset.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/run/run_support.hpp"
@@ -138,6 +139,16 @@ TEST(DryRun, CountsEpochsOfDataThatAreThere) {
   experiment.data.valid = folder / "absent.txt";  // a training would refuse it
   EXPECT_THAT(error_of([&] { static_cast<void>(plan_training(experiment)); }),
               HasSubstr("absent.txt"));
+}
+
+TEST(DryRun, NamesTheVocabularysFile) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.write("train.txt", std::string(40, 'a')).string();
+  config::Experiment experiment = text_experiment(path, "char");
+  experiment.data.vocabulary_file = folder / "vocabulary.json";
+  const data::Dataset dataset(text_experiment(path, "char").data);
+  dataset.vocabulary()->save(experiment.data.vocabulary_file);
+  EXPECT_EQ(plan_training(experiment).vocabulary_source, "data.vocabulary_file");
 }
 
 TEST(DryRun, WorksWithoutTheDataWhenTheVocabularyIsKnown) {
