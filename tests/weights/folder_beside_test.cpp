@@ -227,6 +227,21 @@ TEST_F(FolderBeside, IgnoredKeysAreRecorded) {
   EXPECT_EQ(test::files_of(out_), test::files_of(source_));
 }
 
+TEST_F(FolderBeside, IgnoredTensorsMayBeNamedByAPattern) {
+  test::SmallModel model = test::small_llama();
+  for (const char* name : {"vision.0.weight", "vision.1.weight"})
+    model.tensors.push_back(test::numbered(name, {2}));
+  test::write_folder(source_, model);
+  EXPECT_THAT(import_error(), HasSubstr("vision.0.weight: unexpected"));
+  EXPECT_THAT(import_error({"visual.*"}), HasSubstr("--ignore 'visual.*': there is no such key"));
+  EXPECT_THAT(import_error({"vision.*", "model.norm.*"}),
+              HasSubstr("model.norm.weight: a parameter of the model cannot be passed over"));
+  EXPECT_FALSE(fs::exists(run_));
+  import({"vision.*"});
+  EXPECT_EQ(Json::parse(read_file(run_ / "pretrained.json")).at("ignored"),
+            Json({"vision.0.weight", "vision.1.weight"}));
+}
+
 TEST_F(FolderBeside, PassedOverKeysAreSaid) {
   change_config({{"_remark", "mine"}, {"sliding_window", 12}});
   import();

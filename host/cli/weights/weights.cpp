@@ -154,8 +154,8 @@ void add_import(const Command& app) {
                  "The name map of the weights' program; default: beside the library of the memory, "
                  "else the official Transformer-XL's names");
   command.option("--ignore", arguments->ignored, "KEY",
-                 "A key of config.json (also rope_scaling.factor), a tensor or an adapter's file "
-                 "that is passed over; may be given several times",
+                 "A key of config.json (also rope_scaling.factor), a tensor (with * for any "
+                 "characters) or an adapter's file that is passed over; may be given several times",
                  {one_each});
   add_memory_files(command, arguments->memory,
                    "Memory file to use in place of the experiment's [memory]");

@@ -1,6 +1,7 @@
 #include "host/weights/pretrained/import_folder.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <string_view>
 
@@ -13,6 +14,7 @@
 #include "host/data/text/text_files.hpp"
 #include "host/data/tokenizer/tokenizer.hpp"
 #include "host/data/tokenizer/tokenizer_files.hpp"
+#include "host/optim/parameter_groups.hpp"
 #include "host/plugin/plugin_lock.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/run/record/run_writer.hpp"
@@ -98,7 +100,22 @@ bool is_word_of(const config::Value* value, const char* word) {
   return value != nullptr && value->kind() == config::Kind::kString && value->as_string() == word;
 }
 
-// What FolderImportOptions::ignored names must be there, and an adapter must be named by it.
+// In place of a name with "*" the tensors of the folder that fit, if there are any.
+std::vector<std::string> names_of(const std::vector<std::string>& ignored,
+                                  const ModelFolder& folder) {
+  std::vector<std::string> out;
+  for (const std::string& name : ignored) {
+    const std::size_t before = out.size();
+    if (name.find('*') != std::string::npos) {
+      std::ranges::copy_if(folder.names(), std::back_inserter(out),
+                           [&](const std::string& one) { return optim::matches(name, one); });
+    }
+    if (out.size() == before) out.push_back(name);
+  }
+  return out;
+}
+
+// What is ignored must be there, and an adapter must be named by it.
 void check_ignored(const ModelFolder& folder, const std::vector<std::string>& ignored) {
   const std::vector<std::string> adapter = adapter_files(folder.path());
   const auto is_ignored = [&](const std::string& name) {
@@ -326,11 +343,12 @@ FolderImportReport import_folder(const fs::path& path, const FolderImportOptions
   const FolderInMaking making(options.run, "the run's folder", "--run");
   const ModelFolder folder = ModelFolder::open(path);
   const std::string source = config_place(path);
-  check_ignored(folder, options.ignored);
-  const Family& family = family_of(without_keys(folder.config(), options.ignored), source);
-  const FolderModel model = read_config(family, folder.config(), source, options.ignored);
+  const std::vector<std::string> ignored = names_of(options.ignored, folder);
+  check_ignored(folder, ignored);
+  const Family& family = family_of(without_keys(folder.config(), ignored), source);
+  const FolderModel model = read_config(family, folder.config(), source, ignored);
   for (const std::string& note : folder.notes()) log_warning(note);
-  say_passed_over(model, options.ignored, path);
+  say_passed_over(model, ignored, path);
   const config::Experiment experiment = experiment_for(model, path, options);
   if (const std::string unread = data::find_unread_vocabulary(path);
       !unread.empty() && experiment.data.vocabulary_file.empty() &&
@@ -355,11 +373,11 @@ FolderImportReport import_folder(const fs::path& path, const FolderImportOptions
   run::Runtime runtime(experiment, with_data);
   FolderImportReport report{.family = family.model_type};
   FolderNames names = FolderNames::of(family, folder.names());
-  for (const std::string& name : options.ignored) {
+  for (const std::string& name : ignored) {
     if (folder.find(name) != nullptr) names.ignored.push_back(name);
   }
   say_dropped(folder, names);
-  fill(runtime, folder, names, model.vocabulary, options.ignored, report);
+  fill(runtime, folder, names, model.vocabulary, ignored, report);
   if (report.is_rounded) {
     log_warning(path.string(), ": its F64 numbers are rounded: train.precision is \"",
                 config::to_word(runtime.precision()), '"');

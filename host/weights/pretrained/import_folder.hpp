@@ -20,7 +20,8 @@ struct FolderImportOptions {
   std::optional<std::filesystem::path> memory = std::nullopt;  // a memory file
   bool is_locked = false;  // to the lock file of the memory file, else of the experiment
   std::optional<data::Vocabulary> vocabulary = std::nullopt;  // of text; default: as [data] says
-  // Keys of config.json, tensors and names of adapter_files that are passed over.
+  // Keys of config.json, tensors and names of adapter_files that are passed over; "*" in a tensor's
+  // name stands for any characters.
   std::vector<std::string> ignored = {};
 };
 
