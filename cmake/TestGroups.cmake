@@ -5,7 +5,7 @@
 # 1,300 tests. A single test runs with PROGRAM --gtest_filter=Suite.Test.
 #
 #   program, label, timeout, none_ran, all_skipped   set by the file that includes this one (tests/CMakeLists.txt)
-set(most 20)
+set(most 12)
 set(most_suites 4)
 
 if(NOT EXISTS "${program}")
