@@ -1,7 +1,6 @@
 /* Preloaded into a program, interrupts it a thousand times a second of processor time, as a
  * profiler does: SIGPROF with a handler that runs on the interrupted thread's own stack and does
  * nothing. At the end the file that MNEME_TEST_SIGNALS names holds how many there were. */
-#define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
