@@ -67,6 +67,7 @@ say "testing build/$preset"
 # Tests write thousands of small files, and wait until each is on the disk.
 if [[ -z ${TMPDIR:-} ]] && in_memory=$(folder_in_memory) && [[ -n $in_memory ]]; then
   TMPDIR=$(mktemp -d "$in_memory/mneme-tests.XXXXXX")
+  chmod 755 "$TMPDIR"  # mktemp's are root's alone, and tests run as an ordinary user too
   trap 'rm -rf "$TMPDIR"' EXIT
   export TMPDIR
 fi
