@@ -25,7 +25,7 @@ using scores::MemoryChecks;
 using validate::Session;
 using validate::Trial;
 
-constexpr std::int64_t kLanes = 3;  // the middle one gets another text
+constexpr std::int64_t kLanes = 3;  // each gets another text in turn
 constexpr std::int64_t kSmallVocabulary = 61;
 constexpr std::int64_t kFeedForward = 8;
 // Losses in f64 that differ by more are different, whatever the order of sums.
@@ -47,7 +47,7 @@ struct Extents {
 
 // Tokens that all laws of a phase read.
 double tokens_of(const Extents& extents, std::size_t places) {
-  const auto passes = 13 * extents.segments + 2 * static_cast<std::int64_t>(places);
+  const auto passes = (12 + kLanes) * extents.segments + 2 * static_cast<std::int64_t>(places);
   return static_cast<double>(kLanes * extents.length * passes);
 }
 

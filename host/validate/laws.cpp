@@ -45,10 +45,10 @@ at::Tensor read(const Trial& trial, StackState& state, const at::Tensor& ids) {
   return losses_of(trial.session, state, ids, trial.length);
 }
 
-// The trial's text with another one in lane 1.
-at::Tensor mixed(const Trial& trial) {
+// The trial's text with another one in this lane.
+at::Tensor mixed(const Trial& trial, std::int64_t lane) {
   at::Tensor out = trial.ids.clone();
-  out[1].copy_(trial.other[1]);
+  out[lane].copy_(trial.other[lane]);
   return out;
 }
 
@@ -141,7 +141,7 @@ std::string broken_lane_reset(const Trial& trial, Phase phase) {
   const at::Tensor kept = read(trial, undisturbed, trial.ids);
   StackState one = fresh(trial, phase), two = fresh(trial, phase);
   static_cast<void>(read(trial, one, trial.ids));
-  static_cast<void>(read(trial, two, mixed(trial)));
+  static_cast<void>(read(trial, two, mixed(trial, 1)));
   std::vector<std::uint8_t> lane_one(static_cast<std::size_t>(trial.ids.size(0)), 0);
   lane_one[1] = 1;
   one.reset(lane_one);
@@ -161,14 +161,19 @@ std::string broken_lane_reset(const Trial& trial, Phase phase) {
 }
 
 std::string broken_lanes(const Trial& trial, Phase phase) {
-  StackState one = fresh(trial, phase), two = fresh(trial, phase);
-  const at::Tensor base = read(trial, one, trial.ids);
-  const at::Tensor got = read(trial, two, mixed(trial));
-  for (const std::int64_t lane : {0, 2}) {
-    std::string problem = differs(
-        got[lane], base[lane], trial.tolerance,
-        str("in ", text_of(phase), ": another text in lane 1 changes losses of lane ", lane));
-    if (!problem.empty()) return problem;
+  StackState undisturbed = fresh(trial, phase);
+  const at::Tensor base = read(trial, undisturbed, trial.ids);
+  // Each lane in turn: a memory may mix two lanes, or give all of them what one holds.
+  for (std::int64_t changed = 0; changed < trial.ids.size(0); ++changed) {
+    StackState state = fresh(trial, phase);
+    const at::Tensor got = read(trial, state, mixed(trial, changed));
+    for (std::int64_t lane = 0; lane < trial.ids.size(0); ++lane) {
+      if (lane == changed) continue;
+      std::string problem = differs(got[lane], base[lane], trial.tolerance,
+                                    str("in ", text_of(phase), ": another text in lane ", changed,
+                                        " changes losses of lane ", lane));
+      if (!problem.empty()) return problem;
+    }
   }
   return "";
 }

@@ -35,7 +35,7 @@ struct Trial {
 [[nodiscard]] std::string broken_reset(const Trial& trial, memory::Phase phase);
 // The same of the reset of lane 1, which changes nothing for the other lanes.
 [[nodiscard]] std::string broken_lane_reset(const Trial& trial, memory::Phase phase);
-// Another text in lane 1 changes no loss of the lanes beside it.
+// Another text in a lane, each in turn, changes no loss of the lanes beside it.
 [[nodiscard]] std::string broken_lanes(const Trial& trial, memory::Phase phase);
 
 // --- Parts ---

@@ -230,6 +230,8 @@ TEST(Certify, FailsTheLinesOfAFault) {
         Fault{"looks_ahead_when_trained", "", {"generation", "resume", "causality"}},
         Fault{"kept_over_reset", "", {"reset"}},
         Fault{"lanes_mixed", "", {"lanes", "reset", "isolation"}},
+        Fault{"lane_for_all", "", {"lanes", "isolation"}},
+        Fault{"lanes_turned", "", {"lanes", "isolation"}},
         Fault{"lanes_counted", "", {"lanes"}}, Fault{"steps", "", {"generation", "resume"}},
         Fault{"f32", "", {"f64"}}, Fault{"projections", "", {"projections"}},
         Fault{"claims_cuts", queue.c_str(), {"cuts"}}, Fault{"over_capacity", "", {"bytes"}}}) {

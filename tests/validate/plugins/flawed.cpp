@@ -267,6 +267,8 @@ class Flawed : public Tier {
       average = mneme::mean(cast(rows.hidden, old.dtype()), 1);
     if (is("padding_in_loss")) l.aux("size", mneme::mean(mneme::mean(x * x, 2), 1));
     if (is("lanes_mixed")) average = expand(mneme::mean(average, 0, true), average.shape());
+    if (is("lane_for_all")) average = expand(slice(average, 0, 0, 1), average.shape());
+    if (is("lanes_turned")) average = flip(average, {0});
     if (is("divides_by_zero")) average = average / sqrt(sum(average * average, 1, true));
     if (is("not_finite") && l.index() == 1) average = 0.0 * (average / 0.0);
     l.slot(mean_) = decay_ * old + (1 - decay_) * average;
