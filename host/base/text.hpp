@@ -79,6 +79,11 @@ template <typename... Args>
   return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
 }
 
+// An exception's text without the stack trace that LibTorch appends to it.
+[[nodiscard]] inline std::string without_trace(std::string_view text) {
+  return std::string(text.substr(0, text.find("\nException raised from")));
+}
+
 // Equal names told apart: the second "a" becomes "a#2", the third "a#3".
 [[nodiscard]] std::vector<std::string> distinct_names(const std::vector<std::string>& names);
 

@@ -1,6 +1,8 @@
 // The forward and backward passes of a step.
 #include <algorithm>
+#include <array>
 #include <numeric>
+#include <string_view>
 
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
@@ -14,6 +16,21 @@
 namespace mneme::train {
 namespace {
 
+// Faults of hooks in Python that LibTorch finds in the backward pass, where it knows no plugin.
+struct GraphFault {
+  std::string_view text;  // of LibTorch's message
+  const char* hint;
+};
+constexpr const char* kGradients =
+    "in a memory in Python the backward of this class has to return one gradient for each argument "
+    "of its forward, of that argument's shape";
+constexpr std::array<GraphFault, 3> kGraphFaults = {
+    {{"modified by an inplace operation",
+      "in a memory in Python a hook may not write into a tensor that it was given: mneme plugins "
+      "validate FILE --only python.writes names the line"},
+     {"returned an invalid gradient", kGradients},
+     {"returned an incorrect number of gradients", kGradients}}};
+
 // What a memory's own function throws in the backward pass, as one in Python does, names its plugin.
 void run_backward(const at::Tensor& graph) {
   try {
@@ -21,8 +38,12 @@ void run_backward(const at::Tensor& graph) {
   } catch (const Error&) {
     throw;
   } catch (const std::exception& failure) {
-    const std::string text = failure.what();
+    const std::string text = without_trace(failure.what());
     if (text.starts_with("plugin ")) throw_plugin(text);
+    for (const GraphFault& fault : kGraphFaults) {
+      if (text.find(fault.text) == std::string::npos) continue;
+      throw_plugin({.where = "backward pass", .failed = text, .hint = fault.hint});
+    }
     throw;
   }
 }

@@ -3,6 +3,8 @@
 #include <exception>
 #include <utility>
 
+#include "host/base/text.hpp"
+
 namespace mneme::validate {
 
 std::string_view to_word(Grade grade) {
@@ -44,7 +46,7 @@ Outcome run_check(const Check& check, const Subject& subject) {
   } catch (const Skipped& skipped) {
     return {Grade::kSkip, skipped.what()};
   } catch (const std::exception& error) {
-    return {Grade::kFail, error.what()};
+    return {Grade::kFail, without_trace(error.what())};
   }
 }
 

@@ -115,6 +115,12 @@ TEST(Text, JoinsAndQuotes) {
   EXPECT_EQ(list_text({}), "[]");
 }
 
+TEST(Text, LosesTheStackTraceOfLibTorch) {
+  EXPECT_EQ(without_trace("a\nb\nException raised from f at g.cpp:1 (most recent call first):\n#0"),
+            "a\nb");
+  EXPECT_EQ(without_trace("a"), "a");
+}
+
 TEST(Text, ListsTheFirstOfManyNames) {
   EXPECT_EQ(first_names({}, 2), "");
   EXPECT_EQ(first_names({"a", "b"}, 2), "a, b");

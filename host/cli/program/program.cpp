@@ -230,7 +230,8 @@ int run_program(const Program& program, int argc, const char* const* argv,
     } catch (const std::bad_alloc&) {
       return fail(program, streams, "out of memory" + program.when_out_of_memory, kRunFailed);
     } catch (const std::exception& error) {
-      return fail(program, streams, str("unexpected failure: ", error.what()), kRunFailed);
+      return fail(program, streams, str("unexpected failure: ", without_trace(error.what())),
+                  kRunFailed);
     } catch (...) {
       return fail(program, streams,
                   "unexpected failure: something that is no std::exception was thrown", kRunFailed);

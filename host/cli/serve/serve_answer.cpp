@@ -33,7 +33,8 @@ Json answer_or_error(const Json& id, F&& f) {
   } catch (const std::bad_alloc&) {
     return failed_answer(id, Error(ErrorKind::kRun, "out of memory; try a shorter text"));
   } catch (const std::exception& error) {
-    return failed_answer(id, Error(ErrorKind::kRun, str("unexpected failure: ", error.what())));
+    return failed_answer(
+        id, Error(ErrorKind::kRun, str("unexpected failure: ", without_trace(error.what()))));
   }
 }
 

@@ -85,12 +85,6 @@ void* find_object(HandleKind kind, const void* handle) {
 
 namespace {
 
-// LibTorch appends a stack trace after the first line; plugins get the text alone.
-std::string first_lines(const std::string& text) {
-  const auto end = text.find("\nException raised from");
-  return end == std::string::npos ? text : text.substr(0, end);
-}
-
 // "shape", "out of memory", ... for a code of the plugin that the message names.
 const char* status_text(mneme_status status) {
   static constexpr std::array kTexts = {"done",          "invalid argument",
@@ -130,9 +124,9 @@ mneme_status fill_current_exception(mneme_error* error) noexcept {
     return fill_error(error, MNEME_E_OUT_OF_MEMORY, "the host is out of memory");
   } catch (const c10::Error& e) {
     return fill_error(error, MNEME_E_INVALID_ARGUMENT,
-                      first_lines(e.what_without_backtrace()).c_str());
+                      without_trace(e.what_without_backtrace()).c_str());
   } catch (const std::exception& e) {
-    return fill_error(error, MNEME_E_INTERNAL, first_lines(e.what()).c_str());
+    return fill_error(error, MNEME_E_INTERNAL, without_trace(e.what()).c_str());
   } catch (...) {
     return fill_error(error, MNEME_E_INTERNAL, "an exception of unknown type");
   }

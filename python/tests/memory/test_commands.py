@@ -170,16 +170,45 @@ class Program(unittest.TestCase):
         self.assertEqual(chat.returncode, 0)
         self.assertEqual(sum("the memory changed: org.example.mine" in line for line in said), 1, said)
 
-    def test_an_error_in_a_backward_pass_names_memory_file_and_line(self) -> None:
+    def broken_backward(self, body: str) -> tuple[str, str]:
+        """The memory's source with a backward pass of this body, and what a training says of it."""
         broken = ("class Broken(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n        return x.clone()\n\n"
-                  "    @staticmethod\n    def backward(ctx, gradient):\n        raise ValueError('planted')\n\n\n")
+                  f"    @staticmethod\n    def backward(ctx, gradient):\n        {body}\n\n\n")
         source = (self.root / "mine.py").read_text(encoding="utf-8")
         self.assertIn("torch.tanh(", source)
         source = source.replace("class ", broken + "class ", 1).replace("torch.tanh(", "Broken.apply(")
         (self.root / "mine.py").write_text(source, encoding="utf-8")
+        return source, self.refused("train", "experiment.toml", "--memory", "mine.toml", "--run", "broken", "--quiet", *SHORT)
+
+    def test_an_error_in_a_backward_pass_names_memory_file_and_line(self) -> None:
+        source, said = self.broken_backward("raise ValueError('planted')")
         line = source[:source.index("raise ValueError")].count("\n") + 1
-        said = self.refused("train", "experiment.toml", "--memory", "mine.toml", "--run", "broken", "--quiet", *SHORT)
         self.assertIn(f"plugin org.example.mine, backward of Broken: ValueError: planted (at mine.py:{line})", said)
+
+    def assert_names_the_graph_fault(self, said: str, failed: str, hint: str) -> None:
+        self.assertIn("mneme: error: backward pass: ", said)
+        self.assertIn(failed, said)
+        self.assertIn(f"; in a memory in Python {hint}", said)
+        self.assertNotIn("frame #", said)
+
+    def test_a_gradient_of_another_shape_is_named_with_its_class(self) -> None:
+        _, said = self.broken_backward("return gradient[:-1]")
+        self.assert_names_the_graph_fault(said, "Function BrokenBackward returned an invalid gradient at index 0 - got [",
+                                          "the backward of this class has to return one gradient for each argument")
+
+    def test_another_number_of_gradients_is_named_with_its_class(self) -> None:
+        _, said = self.broken_backward("return gradient, gradient")
+        self.assert_names_the_graph_fault(said, "BrokenBackward returned an incorrect number of gradients (expected 1, got 2)",
+                                          "the backward of this class has to return one gradient for each argument")
+
+    def test_a_write_that_breaks_the_backward_pass_names_the_check_that_finds_it(self) -> None:
+        source = (self.root / "mine.py").read_text(encoding="utf-8")
+        self.assertIn("row = rows.hidden[:, -1]", source)
+        source = source.replace("row = rows.hidden[:, -1]", "row = rows.hidden.mul_(2)[:, -1]")
+        (self.root / "mine.py").write_text(source, encoding="utf-8")
+        said = self.refused("train", "experiment.toml", "--memory", "mine.toml", "--run", "broken", "--quiet", *SHORT)
+        self.assert_names_the_graph_fault(said, "has been modified by an inplace operation",
+                                          "a hook may not write into a tensor that it was given: mneme plugins validate FILE")
 
     def test_a_second_signal_ends_a_hook_that_hangs(self) -> None:
         # A program in the background of a shell's script ignores this signal, and so would those that it starts.
