@@ -20,7 +20,7 @@ struct MachineArguments {
   bool is_forced = false;
 
   void add(const Command& command);
-  // Without --force, for commands that do not compare with free memory.
+  // Without --force, for commands that cannot be forced.
   void add_place(const Command& command);
   // For run::RuntimeOptions, of the device's own memory: no check with --force.
   [[nodiscard]] FreeMemorySource free_memory(c10::Device opened) const;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "host/memory/abi/groups.hpp"
+#include "host/run/cost/ram_check.hpp"
 #include "host/run/runtime.hpp"
 
 namespace mneme::run {
@@ -25,12 +27,17 @@ config::Experiment small_experiment(config::Experiment experiment) {
 }  // namespace
 
 TriedMemory try_memory(const config::Experiment& experiment, c10::Device device,
-                       std::shared_ptr<plugin::PluginLoader> loader) {
+                       std::shared_ptr<plugin::PluginLoader> loader, FreeMemorySource free_memory) {
+  const config::Experiment small = small_experiment(experiment);
   RuntimeOptions options;
   options.device = device;
   options.precision = experiment.eval.precision;
-  options.loader = std::move(loader);
-  Runtime runtime(small_experiment(experiment), options);
+  options.dataset = std::make_shared<const data::Dataset>(small.data);
+  options.loader =
+      loader ? std::move(loader) : std::make_shared<plugin::PluginLoader>(memory::make_loader());
+  options.free_memory = std::move(free_memory);
+  check_evaluation_fits(small, options, {.is_trial = true});
+  Runtime runtime(small, options);
   TriedMemory tried{.plugins = runtime.stack().identities()};
   tried.segments = runtime.evaluation_segments(data::Split::kValid);
   static_cast<void>(runtime.evaluate_split(data::Split::kValid));

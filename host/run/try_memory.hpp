@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "host/base/process/process.hpp"
 #include "host/config/experiment.hpp"
 #include "host/memory/stack/stack.hpp"
 #include "host/plugin/loader.hpp"
@@ -22,9 +23,11 @@ struct TriedMemory {
 // Loads the plugins of the experiment's memory, makes its tiers as an evaluation of the experiment
 // does, and evaluates two of its segments, of generated ids in at most two lanes, with the weights
 // that a new run starts with. Layers, widths, positions and precision are the experiment's;
-// vocabulary and feed-forward layers are small, and no data is read. Errors as Runtime's
-// constructor and evaluate_split() give them.
+// vocabulary and feed-forward layers are small, and no data is read. Errors as
+// check_evaluation_fits, where free_memory is given, Runtime's constructor and evaluate_split()
+// give them.
 [[nodiscard]] TriedMemory try_memory(const config::Experiment& experiment, c10::Device device,
-                                     std::shared_ptr<plugin::PluginLoader> loader = nullptr);
+                                     std::shared_ptr<plugin::PluginLoader> loader = nullptr,
+                                     FreeMemorySource free_memory = nullptr);
 
 }  // namespace mneme::run

@@ -49,7 +49,8 @@ config::Experiment read_experiment(const trial::TrialRequest& request, const Set
   });
 }
 
-int try_here(const trial::TrialRequest& request, const SetArgument& set, const Streams& streams) {
+int try_here(const trial::TrialRequest& request, const SetArgument& set,
+             const MachineArguments& machine, const Streams& streams) {
   std::vector<std::string> sha256;
   ::setenv("MNEME_PYTHON_CHECKS", "values,writes,random,keeps", 1);  // of memories in Python
   {
@@ -58,7 +59,9 @@ int try_here(const trial::TrialRequest& request, const SetArgument& set, const S
     const auto deadline = trial::limit_this_process("--trial-seconds", &end_late,
                                                     is_python ? trial::kImportOfTorch : "");
     tensor::set_threads(request.threads);
-    const run::TriedMemory tried = run::try_memory(experiment, tensor::open_device(request.device));
+    const c10::Device device = tensor::open_device(request.device);
+    const run::TriedMemory tried =
+        run::try_memory(experiment, device, nullptr, machine.free_memory(device));
     for (const memory::TierIdentity& plugin : tried.plugins) sha256.push_back(plugin.sha256);
   }
   streams.out << trial::last_line(sha256) << std::flush;
@@ -67,7 +70,7 @@ int try_here(const trial::TrialRequest& request, const SetArgument& set, const S
 
 int try_plugins(const TryArguments& arguments, const Streams& streams) {
   const trial::TrialRequest request = arguments.complete();
-  if (arguments.is_here) return try_here(request, arguments.set, streams);
+  if (arguments.is_here) return try_here(request, arguments.set, arguments.machine, streams);
   arguments.json.check();
   const config::Experiment experiment = read_experiment(request, arguments.set);
   Json json = {{"format", "mneme-trial"},

@@ -46,7 +46,7 @@ ModelSizes outline_sizes(const config::Experiment& experiment, const RuntimeOpti
 }
 
 void check(const std::string& where, const RuntimeOptions& options,
-           const std::function<Footprint()>& outline) {
+           const std::function<Footprint()>& outline, bool has_force = true) {
   if (!options.free_memory) return;
   std::optional<Footprint> estimate;
   try {
@@ -55,7 +55,7 @@ void check(const std::string& where, const RuntimeOptions& options,
     return;  // making the model reports the same error, with the plugins' log lines
   }
   const std::optional<FreeMemory> free = options.free_memory();
-  if (free) check_fits(where, *estimate, *free);
+  if (free) check_fits(where, *estimate, *free, has_force);
 }
 
 // With attention as a GPU's kernels compute it that keep no scores. What they cannot compute takes
@@ -102,7 +102,8 @@ Footprint outline_evaluation(const config::Experiment& experiment, const Runtime
   return out;
 }
 
-void check_fits(const std::string& where, const Footprint& estimate, const FreeMemory& free) {
+void check_fits(const std::string& where, const Footprint& estimate, const FreeMemory& free,
+                bool has_force) {
   if (estimate.total() <= free.bytes) return;
   throw_usage(
       {.where = where,
@@ -111,7 +112,8 @@ void check_fits(const std::string& where, const Footprint& estimate, const FreeM
        .expected = str(human_bytes(static_cast<std::uint64_t>(estimate.total()))),
        .got = str(human_bytes(static_cast<std::uint64_t>(free.bytes)), " free (", free.source, ")"),
        .hint = str("lower ", estimate.largest().front().keys,
-                   "; with --force it is tried, and may fail or be killed by the system")});
+                   has_force ? "; with --force it is tried, and may fail or be killed by the system"
+                             : "")});
 }
 
 void check_training_fits(const config::Experiment& experiment, const RuntimeOptions& options) {
@@ -120,7 +122,9 @@ void check_training_fits(const config::Experiment& experiment, const RuntimeOpti
 
 void check_evaluation_fits(const config::Experiment& experiment, const RuntimeOptions& options,
                            const EvaluationExtents& extents) {
-  check("evaluation", options, [&] { return outline_evaluation(experiment, options, extents); });
+  check(
+      extents.is_trial ? "trial" : "evaluation", options,
+      [&] { return outline_evaluation(experiment, options, extents); }, !extents.is_trial);
 }
 
 }  // namespace mneme::run

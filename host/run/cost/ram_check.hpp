@@ -19,6 +19,7 @@ struct EvaluationExtents {
   std::int64_t tokens = 0;  // of a segment; 0 = eval.segment
   std::int64_t text = 0;    // that a lane sees at most; 0 = as the dataset and eval.steps say
   GeneratedTokens generated = {};
+  bool is_trial = false;  // of plugins try, which cannot be forced
 };
 
 // Estimates from outlines (device meta: shapes without values). `options` need a dataset and a
@@ -32,7 +33,9 @@ struct EvaluationExtents {
 
 // Error (kUsage) with the three largest consumers and the keys to lower when the estimate is more
 // than what is free. The estimate is a lower bound, so a model that is refused does not fit.
-void check_fits(const std::string& where, const Footprint& estimate, const FreeMemory& free);
+// has_force: the command has --force, which the hint names.
+void check_fits(const std::string& where, const Footprint& estimate, const FreeMemory& free,
+                bool has_force = true);
 
 // Both together, when options.free_memory says something. What else is wrong with the experiment is
 // left to Runtime.

@@ -16,6 +16,7 @@
 #include "host/run/cost/footprint.hpp"
 #include "host/run/cost/reach.hpp"
 #include "host/run/sweep.hpp"
+#include "host/run/try_memory.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/train/dry_run.hpp"
 #include "host/train/trainer.hpp"
@@ -234,6 +235,21 @@ TEST(RamCheck, HoldsOfEveryMemoryOfASweep) {
               AllOf(StartsWith("2: evaluation: there is not enough memory"),
                     HasSubstr("memory state: about "), HasSubstr("eval_rows")));
   EXPECT_EQ(sweep.runtime().stack().context_rows(memory::Phase::kEvaluation), 12);
+}
+
+TEST(RamCheck, RefusesATrialThatDoesNotFit) {
+  const config::Experiment experiment = small_experiment(xl_cache(12));
+  const auto tried = [&](std::int64_t bytes) {
+    return error_of([&] {
+      static_cast<void>(run::try_memory(experiment, at::kCPU, nullptr, [bytes] {
+        return FreeMemory{bytes, "a test"};
+      }));
+    });
+  };
+  EXPECT_EQ(tried(std::int64_t{1} << 30), "no error");
+  EXPECT_THAT(tried(1), AllOf(StartsWith("2: trial: there is not enough memory"),
+                              HasSubstr("got 1 B free (a test); lower "),
+                              testing::Not(HasSubstr("--force"))));
 }
 
 // A cache of a million rows that gets thirty tokens takes no more memory than one of thirty rows.
