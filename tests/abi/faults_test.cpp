@@ -56,6 +56,8 @@ const Fault kFaults[] = {
     {"exception", "hook absorb, layer 0", "index 7 of 3"},
     {"read_shape", "hook read, layer 0",
      "read: out: expected [3, 5, 6] (B and T may be 1), got [3, 5, 1]"},
+    {"read_dtype", "hook read, layer 0",
+     "read: out: expected a floating-point tensor, got i64: no gradient passes through it"},
     {"lse_at_out", "hook read, layer 0", "MNEME_MERGE_LSE belongs to MNEME_SITE_HEADS"},
     {"slot_shape", "hook absorb, layer 0", "slot \"state\": expected shape [3, 6], got [3, 5, 6]"},
     {"slot_dtype", "hook absorb, layer 0", "slot \"state\": expected dtype f64, got bf16"},

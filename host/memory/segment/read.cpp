@@ -4,6 +4,7 @@
 #include "host/base/error.hpp"
 #include "host/memory/call/normalise.hpp"
 #include "host/memory/segment/segment_impl.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
@@ -32,6 +33,10 @@ at::Tensor SegmentHooks::Impl::checked_out(const mneme_read& out,
     throw CallError(MNEME_E_SHAPE,
                     str("read: out: expected ", list_text(full), " (B and T may be 1), got ",
                         list_text(result.sizes().vec()), other_site(result, full.size() == 4)));
+  if (!result.is_floating_point())
+    throw CallError(MNEME_E_DTYPE, str("read: out: expected a floating-point tensor, got ",
+                                       tensor::dtype_text(result.scalar_type()),
+                                       ": no gradient passes through it"));
   return result;
 }
 

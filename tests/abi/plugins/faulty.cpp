@@ -242,6 +242,7 @@ class Faulty : public mneme::Tier {
       return mneme::add(full({l.lanes(), l.length(), 2, 4}, 0.0, l.x().dtype()));
     if (fault_ == "out_at_heads") return mneme::add(l.x());
     if (fault_ == "read_shape") return mneme::add(slice(l.x(), 2, 0, 1));
+    if (fault_ == "read_dtype") return mneme::add(cast(l.x(), mneme::DType::kI64));
     if (fault_ == "lse_at_out") return mneme::lse(l.x(), l.x());
     if (fault_ == "backward_fails") return mneme::add(l.call(one_way_kernel_, {l.x()})[0]);
     if (fault_ == "backward_memory") return mneme::add(l.call(one_way_kernel_, {l.x()}, {1})[0]);
