@@ -32,7 +32,8 @@ void check_sha256(Reader& reader, std::string& sha256) {
     if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
   }
   const bool is_hex = sha256.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (reader.has("sha256") && (sha256.size() != 64 || !is_hex)) {
+  const Value* const written = reader.value("sha256");
+  if (written != nullptr && written->kind() == Kind::kString && (sha256.size() != 64 || !is_hex)) {
     reader.problem("sha256",
                    {.expected = "64 hexadecimal digits",
                     .got = str(toml_string(sha256), " (", sha256.size(), " characters)")});
