@@ -117,7 +117,10 @@ def _import(path: Path) -> types.ModuleType:
     except SyntaxError as error:
         raise MemoryFileError(f"{type(error).__name__}: {error.msg}", error.filename or str(path), error.lineno or 0) from error
     except BaseException as error:  # an exit, too
-        raise MemoryFileError(f"{type(error).__name__}: {error}", *_place_of(error, path)) from error
+        text = f"{type(error).__name__}: {error}"
+        if path.stem in (*sys.stdlib_module_names, "torch", "numpy"):
+            text += f"; the file hides the module {path.stem} from what it imports: rename it, as {path.stem}_memory.py"
+        raise MemoryFileError(text, *_place_of(error, path)) from error
     return module
 
 

@@ -62,6 +62,13 @@ class Declaration(unittest.TestCase):
         self.assertEqual(self.run_describe(MEMORY + "import torch\nimport time\ntime.sleep(600)\n", "1").returncode,
                          -signal.SIGALRM)
 
+    def test_a_name_that_hides_a_module_is_said_where_an_import_fails(self) -> None:
+        self.path = self.path.with_name("queue.py")
+        hides = "; the file hides the module queue from what it imports: rename it, as queue_memory.py"
+        self.refuse("from queue import Queue\n" + MEMORY, "ImportError: cannot import name 'Queue' from 'queue'", 1, "queue.py")
+        self.refuse("from queue import Queue\n" + MEMORY, hides, 1, "queue.py")
+        self.assertNotIn("error", self.describe(MEMORY))
+
     def test_names_options_hooks_and_losses(self) -> None:
         said = self.describe(MEMORY)
         self.assertEqual((said["revision"], said["id"], said["version"]), (1, "org.example.decay", "1.2.0"))
