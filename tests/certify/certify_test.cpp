@@ -231,10 +231,10 @@ TEST(Certify, FailsTheLinesOfAFault) {
         Fault{"kept_over_reset", "", {"reset"}},
         Fault{"lanes_mixed", "", {"lanes", "reset", "isolation"}},
         Fault{"lane_for_all", "", {"lanes", "isolation"}},
-        Fault{"lanes_turned", "", {"lanes", "isolation"}},
-        Fault{"lanes_counted", "", {"lanes"}}, Fault{"steps", "", {"generation", "resume"}},
-        Fault{"f32", "", {"f64"}}, Fault{"projections", "", {"projections"}},
-        Fault{"claims_cuts", queue.c_str(), {"cuts"}}, Fault{"over_capacity", "", {"bytes"}}}) {
+        Fault{"lanes_turned", "", {"lanes", "isolation"}}, Fault{"lanes_counted", "", {"lanes"}},
+        Fault{"steps", "", {"generation", "resume"}}, Fault{"f32", "", {"f64"}},
+        Fault{"projections", "", {"projections"}}, Fault{"claims_cuts", queue.c_str(), {"cuts"}},
+        Fault{"over_capacity", "", {"bytes"}}}) {
     SCOPED_TRACE(fault.name);
     const auto runtime = opened(flawed_tier(fault.name, fault.more));
     disturb(*runtime);

@@ -93,11 +93,11 @@ struct Fault {
 
 // One memory breaks one rule: the others hold.
 TEST(CheckUntrained, NamesTheRuleThatAMemoryBreaks) {
-  for (const Fault& fault : {Fault{"looks_ahead", "causality", "not causal"},
-                             Fault{"kept_over_reset", "reset", "keeps state over a reset"},
-                             Fault{"lanes_mixed", "lanes", "lanes touch"},
-                             Fault{"lane_for_all", "lanes", "lanes touch"},
-                             Fault{"lanes_turned", "lanes", "lanes touch"}}) {
+  for (const Fault& fault :
+       {Fault{"looks_ahead", "causality", "not causal"},
+        Fault{"kept_over_reset", "reset", "keeps state over a reset"},
+        Fault{"lanes_mixed", "lanes", "lanes touch"}, Fault{"lane_for_all", "lanes", "lanes touch"},
+        Fault{"lanes_turned", "lanes", "lanes touch"}}) {
     SCOPED_TRACE(fault.name);
     const MemoryChecks checks = check_untrained(experiment(flawed(fault.name)));
     EXPECT_TRUE(checks.is_complete());
