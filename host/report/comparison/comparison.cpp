@@ -419,25 +419,18 @@ double chance_of_questions(const Comparison& comparison) {
 }  // namespace
 
 double chance(const Comparison& comparison) {
-  // The key that says among how many equally probable ids the right one is.
-  static const std::map<std::string, const char*> kChoices = {
-      {"motif", "alphabet"},
-      {"copy", "alphabet"},
-      {"selective_copy", "alphabet"},
-      {"needle", "alphabet"},
-      {"mqar", "values"},
-      {"document_recall", "values"},
-      {"retention", "values"},
-      {"in_context_recall", "values"},
-      {"memorization", "values"},
-      {"ngrams", "alphabet"},
-      {"state_tracking", "vocabulary_size"}};
-  if (task_of(comparison) == "questions") return chance_of_questions(comparison);
-  const auto found = kChoices.find(task_of(comparison));
+  const std::string task = task_of(comparison);
+  if (task == "questions") return chance_of_questions(comparison);
+  // Some answers are likelier than others there.
   const bool has_depths = word_at(comparison.data, "automaton") == "brackets";
-  if (found == kChoices.end() || has_depths) return 0.0;
-  const double choices = number_at(comparison.data, found->second);
-  return choices > 0.0 ? 1.0 / choices : 0.0;
+  if (task == "sorting" || task == "digit_sorting" || has_depths) return 0.0;
+  // The first of these keys says among how many equally probable ids the right one is.
+  const char* const states = task == "state_tracking" ? "vocabulary_size" : "";
+  for (const char* const key : {"values", "alphabet", states}) {
+    const double choices = number_at(comparison.data, key);
+    if (choices > 0.0) return 1.0 / choices;
+  }
+  return 0.0;
 }
 
 }  // namespace mneme::report

@@ -539,7 +539,7 @@ std::string why_unknown(const DataConfig& data) {
   }
 }
 
-// Reports have a table of their own, and 0 for a task that it lacks.
+// By the keys that a description has; 0 for a task whose answers are not equally probable.
 TEST(EveryTask, HasItsChanceInReports) {
   for_each_row([](const test::Wording&, const DataConfig& data) {
     const Dataset dataset(data);
