@@ -9,6 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
@@ -178,9 +179,13 @@ void expect_layers_certified(run::Runtime& runtime) {
 
 // With weights that are disturbed, and with those of a training.
 TEST(Certify, PassesLayersWithoutAttention) {
-  for (const char* const plugin : {"gla", "mamba2", "gated_deltanet", "kda"}) {
+  const std::string negative = "negative_eigenvalues = true\n";
+  for (const auto& [plugin, more] : {std::pair{"gla", std::string()},
+                                     {"mamba2", "groups = 2\n"},
+                                     {"gated_deltanet", negative},
+                                     {"kda", negative}}) {
     SCOPED_TRACE(plugin);
-    const std::string tier = str("[[memory.tier]]\nplugin = \"", plugin, "\"\n");
+    const std::string tier = str("[[memory.tier]]\nplugin = \"", plugin, "\"\n", more);
     const auto disturbed = opened(tier, "f32", "none");
     disturb(*disturbed);
     expect_layers_certified(*disturbed);

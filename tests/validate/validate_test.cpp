@@ -233,13 +233,13 @@ std::vector<Memory> memories() {
   add("gla", "gla", {});
 #endif
 #ifdef MNEME_HAS_MAMBA2
-  add("mamba2", "mamba2", {"key_width=4", "value_width=5"});
+  add("mamba2", "mamba2", {"key_width=4", "value_width=5", "heads=4", "groups=2"});
 #endif
 #ifdef MNEME_HAS_GATED_DELTANET
   add("gated_deltanet", "gated_deltanet", {"negative_eigenvalues=true"});
 #endif
 #ifdef MNEME_HAS_KDA
-  add("kda", "kda", {});
+  add("kda", "kda", {"negative_eigenvalues=true"});
 #endif
   return out;
 }
